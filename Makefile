@@ -1,0 +1,30 @@
+.PHONY: demo test test-long lint bench lock clean
+
+demo: .venv/.ready
+	@.venv/bin/overstory demo
+
+test: lint
+	.venv/bin/pytest
+
+# Ten thousand examples for every law; a few minutes.
+test-long: lint
+	.venv/bin/pytest --hypothesis-profile=long
+
+lint: .venv/.ready
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+
+bench: .venv/.ready
+	.venv/bin/python -m benchmarks
+
+# After a change of dependencies in pyproject.toml. Needs uv.
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	    --generate-hashes --no-header --no-annotate --upgrade --output-file requirements.lock
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/.ready: requirements.lock pyproject.toml tools/setup
+	@tools/setup

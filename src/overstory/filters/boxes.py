@@ -1,0 +1,153 @@
+"""Boxes: conjunctions of value sets, one per attribute, and of residuals; and unions of them.
+
+An event is in a box iff each constrained attribute is in its set and each residual is true. A box is never known
+to be empty. A residual is a condition that no value set can say, kept as syntax and compared by its spelling.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from overstory.filters import value_sets
+from overstory.filters.evaluate import compile_condition
+from overstory.filters.operators import COMPARISONS
+from overstory.filters.syntax import Compare, Condition, Literal, Not
+from overstory.filters.value_sets import ValueSet
+from overstory.model.values import Attributes
+
+Residuals: TypeAlias = frozenset[Condition]
+NO_RESIDUALS: Residuals = frozenset()
+
+
+class Box(msgspec.Struct, frozen=True):
+    sets: dict[str, ValueSet]
+    residuals: Residuals = NO_RESIDUALS
+
+    def contains(self, attributes: Attributes) -> bool:
+        return all(allowed.contains(attributes.get(name)) for name, allowed in self.sets.items()) and all(
+            compile_condition(residual)(attributes) is True for residual in self.residuals
+        )
+
+    def covers(self, other: "Box") -> bool:
+        theirs = other.sets
+        if len(self.sets) > len(theirs):
+            return False
+        for name, ours in self.sets.items():
+            their = theirs.get(name)
+            if their is None or not (ours is their or value_sets.covers(ours, their)):
+                return False
+        return self.residuals <= other.residuals
+
+    def intersect(self, other: "Box") -> "Box | None":
+        return intersection_of((self, other))
+
+    def key(self) -> object:
+        """Equal for equal boxes, and hashable."""
+        return frozenset(self.sets.items()), self.residuals
+
+
+EVERYTHING = Box({})
+
+
+def canonical(residual: Compare) -> Compare:
+    """One spelling for what means the same: constants to the right, else "less than", else names in order."""
+    comparison, left, right = COMPARISONS[residual.operator], residual.left, residual.right
+    if isinstance(right, Literal):
+        flip = False
+    elif comparison.ordering:
+        flip = isinstance(left, Literal) or comparison.symbol in (">", ">=")
+    else:
+        flip = isinstance(left, Literal) or repr(left) > repr(right)
+    return Compare(comparison.flipped, right, left) if flip else residual
+
+
+def negation(residual: Condition) -> Condition:
+    """The condition that is true where ``residual`` is false, and unknown where it is."""
+    if isinstance(residual, Compare):
+        return canonical(Compare(COMPARISONS[residual.operator].negated, residual.left, residual.right))
+    return residual.operand if isinstance(residual, Not) else Not(residual)
+
+
+def intersection_of(boxes: Iterable[Box]) -> Box | None:
+    sets: dict[str, ValueSet] = {}
+    residuals = NO_RESIDUALS
+    for box in boxes:
+        for name, theirs in box.sets.items():
+            ours = sets.get(name)
+            if ours is None:
+                sets[name] = theirs
+            elif ours is not theirs:
+                shared = value_sets.intersect(ours, theirs)
+                if shared is None:
+                    return None
+                sets[name] = shared
+        if box.residuals:
+            residuals |= box.residuals
+    if residuals and any(negation(residual) in residuals for residual in residuals):
+        return None
+    return Box(sets, residuals)
+
+
+def merged(boxes: Iterable[Box]) -> list[Box]:
+    """The same union with boxes that are equal but for one attribute made one, where one value set can say it.
+
+    Whatever merges goes to the back of the queue, so a thousand alternatives pair up as in a tournament.
+    """
+    queue = deque(boxes)
+    placed: dict[object, Box] = {}  # a box stands under one key for each of its attributes
+    while queue:
+        box = queue.popleft()
+        keys = _merge_keys(box)
+        for name, key in keys.items():
+            other = placed.get(key)
+            if other is not None and _differ_only_in(name, box, other):
+                for old in _merge_keys(other).values():
+                    placed.pop(old, None)
+                queue.append(_merge(name, box, other))
+                break
+        else:
+            placed.update((key, box) for key in keys.values())
+            if not keys:
+                placed[box.residuals] = box
+    return list({id(box): box for box in placed.values()}.values())
+
+
+def _merge_keys(box: Box) -> dict[str, object]:
+    """For each attribute a key that boxes share if they can be merged there."""
+    hashes = {name: hash((name, allowed)) for name, allowed in box.sets.items()}
+    everything = hash(box.residuals)
+    for value in hashes.values():
+        everything ^= value
+    return {
+        name: (name, allowed.merge_key(), everything ^ hashes[name]) for name, allowed in box.sets.items()
+    }
+
+
+def _differ_only_in(name: str, a: Box, b: Box) -> bool:
+    return (
+        a.residuals == b.residuals
+        and a.sets.keys() == b.sets.keys()
+        and all(allowed == b.sets[other] for other, allowed in a.sets.items() if other != name)
+    )
+
+
+def _merge(name: str, a: Box, b: Box) -> Box:
+    union = a.sets[name].merge(b.sets[name])  # type: ignore[arg-type]
+    rest = {other: allowed for other, allowed in a.sets.items() if other != name}
+    return Box(rest if union is None else {**rest, name: union}, a.residuals)
+
+
+def absorbed(boxes: Sequence[Box]) -> tuple[Box, ...]:
+    """The same union without boxes that lie inside another. Those with fewer constraints can hold the others."""
+    ordered = sorted(range(len(boxes)), key=lambda i: (len(boxes[i].sets), len(boxes[i].residuals)))
+    kept: list[int] = []
+    for i in ordered:
+        if not any(boxes[j].covers(boxes[i]) for j in kept):
+            kept.append(i)
+    return tuple(boxes[i] for i in sorted(kept))
+
+
+def simplified(boxes: Sequence[Box]) -> tuple[Box, ...]:
+    return tuple(boxes) if len(boxes) < 2 else absorbed(merged(boxes))

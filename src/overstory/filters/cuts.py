@@ -1,0 +1,83 @@
+"""Sets of ordered values as sorted tuples of cuts: numbers and strings share this algebra.
+
+A *cut* lies between values. The cuts of a set are the places where membership changes, in ascending order,
+starting outside: a value is inside iff an odd number of cuts lies at or below it. An odd number of cuts in all
+means that the set is unbounded above. The representation is canonical: equal sets have equal tuples.
+
+A number's cuts are ``(v, 0)`` just below v and ``(v, 1)`` just above it, so open and closed ends need no
+cases. Strings are not dense, the next one after s being s + U+0000; a string's cut is the least string above it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+Cut: TypeAlias = Any  # (number, 0 | 1) or str: whatever can be ordered among its own kind
+Cuts: TypeAlias = tuple[Cut, ...]
+
+EMPTY: Cuts = ()
+
+
+def contains(cuts: Cuts, key: Cut) -> bool:
+    """``key`` is the cut just below the value asked for."""
+    return bisect_right(cuts, key) % 2 == 1
+
+
+def is_subset(inner: Cuts, outer: Cuts) -> bool:
+    for start, stop in intervals(inner):
+        above = bisect_right(outer, start)
+        if above % 2 == 0:
+            return False
+        if above < len(outer) and (stop is None or stop > outer[above]):
+            return False
+    return True
+
+
+def intervals(cuts: Cuts) -> Iterator[tuple[Cut, Cut | None]]:
+    """Pairs of start and stop; the last stop is None if the set is unbounded above."""
+    for i in range(0, len(cuts), 2):
+        yield cuts[i], (cuts[i + 1] if i + 1 < len(cuts) else None)
+
+
+def union(a: Cuts, b: Cuts) -> Cuts:
+    return _combine(a, b, lambda in_a, in_b: in_a or in_b)
+
+
+def intersection(a: Cuts, b: Cuts) -> Cuts:
+    if len(a) <= 2 and len(b) <= 2 and a and b:  # one interval each: by far the most common case
+        start = max(a[0], b[0])
+        stops = a[1:] + b[1:]
+        if not stops:
+            return (start,)
+        stop = min(stops)
+        return (start, stop) if start < stop else EMPTY
+    return _combine(a, b, lambda in_a, in_b: in_a and in_b)
+
+
+def difference(a: Cuts, b: Cuts) -> Cuts:
+    return _combine(a, b, lambda in_a, in_b: in_a and not in_b)
+
+
+def union_of(sets: Iterable[Cuts]) -> Cuts:
+    """The union of many sets, by halves so that its cost stays close to linear."""
+    level = list(sets)
+    while len(level) > 1:
+        level = [union(*level[i : i + 2]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
+    return level[0] if level else EMPTY
+
+
+def _combine(a: Cuts, b: Cuts, keep: Callable[[bool, bool], bool]) -> Cuts:
+    result: list[Cut] = []
+    i = j = 0
+    inside = False
+    while i < len(a) or j < len(b):
+        take_a = j == len(b) or (i < len(a) and a[i] <= b[j])
+        cut = a[i] if take_a else b[j]
+        if i < len(a) and a[i] == cut:
+            i += 1
+        if j < len(b) and b[j] == cut:
+            j += 1
+        if keep(i % 2 == 1, j % 2 == 1) != inside:
+            inside = not inside
+            result.append(cut)
+    return tuple(result)

@@ -1,0 +1,72 @@
+"""A filter: what a subscriber wants, as syntax to evaluate and as boxes to compare."""
+
+from collections.abc import Mapping
+
+from overstory.filters import relations
+from overstory.filters.boxes import Box, simplified
+from overstory.filters.evaluate import Test, compile_condition
+from overstory.filters.printing import print_boxes
+from overstory.filters.syntax import Condition, Or
+from overstory.filters.volume import Distribution, volume
+from overstory.model.values import Attributes
+
+
+class Filter:
+    """Immutable. Made by ``parse_filter`` and ``union``. Two filters are equal if their boxes are."""
+
+    __slots__ = ("_test", "boxes", "condition")
+
+    def __init__(self, condition: Condition, boxes: tuple[Box, ...]) -> None:
+        self.condition = condition
+        self.boxes = boxes
+        self._test: Test | None = None
+
+    def evaluate(self, attributes: Attributes) -> bool | None:
+        """True, False, or None for unknown."""
+        if self._test is None:
+            self._test = compile_condition(self.condition)
+        return self._test(attributes)
+
+    def matches(self, attributes: Attributes) -> bool:
+        return self.evaluate(attributes) is True
+
+    def covers(self, other: "Filter") -> bool:
+        """Whether every event that matches ``other`` matches this one. Exact on boxes, else safe: maybe a missed yes."""
+        return relations.covers(self.boxes, other.boxes)
+
+    def intersects(self, other: "Filter") -> bool:
+        """Whether some event matches both. Exact on boxes, else safe: maybe a yes too many."""
+        return relations.intersects(self.boxes, other.boxes)
+
+    def equals(self, other: "Filter") -> bool:
+        """Whether both match the same events, as far as ``covers`` can tell."""
+        return self.covers(other) and other.covers(self)
+
+    def union(self, *others: "Filter") -> "Filter":
+        filters = (self, *others)
+        boxes = simplified([box for each in filters for box in each.boxes])
+        return Filter(Or(tuple(each.condition for each in filters)), boxes)
+
+    def volume(self, distributions: Mapping[str, Distribution]) -> float:
+        """The probability that an event with these independent attributes matches; residuals are taken as true."""
+        return volume(self.boxes, distributions)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the boxes say it all: no residual is left, so relations are exact. (See ``docs/filters.md``.)"""
+        return not any(box.residuals for box in self.boxes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filter) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> frozenset[object]:
+        return frozenset(box.key() for box in self.boxes)
+
+    def __str__(self) -> str:
+        return print_boxes(self.boxes)
+
+    def __repr__(self) -> str:
+        return f"parse_filter({str(self)!r})"

@@ -1,0 +1,113 @@
+"""Cuts SQL text into tokens, and reads the tokens that are literals.
+
+One regular expression does it in a single call. A token is just its text: what kind it is shows in its first
+character. Where it stands is worked out only when there is something to complain about, because filters are
+parsed by the million and nearly all are right.
+"""
+
+import re
+from typing import NoReturn
+
+from overstory.errors import FilterLimitError, FilterSyntaxError
+from overstory.filters.limits import Limits
+
+SPACE = r" \t\f\r\n"
+TOKEN = re.compile(
+    rf"""[{SPACE}]*(
+      (?:[^\W\d]|\$)[\w$]*(?:\.[\w$]+)*            # a name or a keyword
+    | '(?:[^']|'')*+'                              # a string
+    | 0[xX][0-9a-fA-F]+[lL]?                       # numbers
+    | (?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[lLfFdD]?
+    | <>|<=|>=|!=|[=<>+\-*/%(),]
+    | "(?:[^"]|"")*+"                              # a name in double quotes
+    | [^{SPACE}]                                   # anything else is an error later
+    )""",
+    re.VERBOSE,
+)
+NUMBER_START = frozenset("0123456789.")
+NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*(?:\.[\w$]+)*")
+INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[lL]?")
+FLOAT = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+INT64 = range(-(2**63), 2**63)
+MOST_DIGITS = 400  # of a number; none that fits has more unless it is padded
+END = ""  # stands after the last token
+
+
+class Tokens:
+    """The tokens of one filter and the place that has been read to."""
+
+    def __init__(self, text: str, limits: Limits) -> None:
+        self.text = text
+        self.limits = limits
+        self.tokens: list[str] = TOKEN.findall(text)
+        self.tokens.append(END)
+        self.index = 0
+        self.depth = 0
+        if len(self.tokens) - 1 > limits.tokens:
+            self.over_limit(f"the filter has more than {limits.tokens} tokens", limits.tokens)
+
+    def expect(self, token: str, otherwise: str = "") -> None:
+        if self.tokens[self.index].upper() != token:
+            self.wrong(otherwise or f"expected {token}")
+        self.index += 1
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > self.limits.depth:
+            self.over_limit(f"the filter is nested more than {self.limits.depth} levels deep")
+
+    def string(self, role: str) -> str:
+        token = self.tokens[self.index]
+        if token[:1] != "'":
+            self.wrong(f"expected {role}, a string in single quotes")
+        if len(token) == 1:
+            self.wrong("this string is never closed")
+        self.index += 1
+        return token[1:-1].replace("''", "'")
+
+    def number(self, sign: str = "") -> int | float:
+        token = self.tokens[self.index]
+        if token[0] != "0" and token.isdigit() and len(token) < 19:
+            value: int | float = int(sign + token)
+        elif len(token) > MOST_DIGITS:
+            self.wrong("the number has too many digits")
+        elif match := INTEGER.fullmatch(token):
+            value = self._integer(sign, match[1])
+        else:
+            value = self._float(sign, token)
+        self.index += 1
+        return value
+
+    def _integer(self, sign: str, digits: str) -> int:
+        octal = digits[0] == "0" and digits.isdigit() and len(digits) > 1
+        try:
+            value = int(sign + digits, 8 if octal else 16 if digits[:2] in ("0x", "0X") else 10)
+        except ValueError:
+            self.wrong("a number that starts with 0 is octal and has no 8 or 9")
+        if value not in INT64:
+            self.wrong("the integer does not fit 64 bits", advice="write it with a decimal point")
+        return value
+
+    def _float(self, sign: str, token: str) -> float:
+        match = FLOAT.fullmatch(token)
+        if match is None:
+            self.wrong("L stands after an integer only")
+        value = float(sign + match[1])
+        if value in (float("inf"), float("-inf")):
+            self.wrong("the number is too large for a float")
+        if value == 0 and match[1].lower().split("e")[0].strip("0."):
+            self.wrong("the number is too small for a float")
+        return value
+
+    def wrong(self, problem: str, index: int | None = None, advice: str = "") -> NoReturn:
+        """Complains about the token at ``index``, or else the current one."""
+        index = self.index if index is None else index
+        if self.tokens[index] == END:
+            problem += ", but the filter ends"
+        raise FilterSyntaxError(problem, self.text, self.position(index), advice)
+
+    def over_limit(self, problem: str, index: int | None = None) -> NoReturn:
+        raise FilterLimitError(problem, self.text, self.position(self.index if index is None else index))
+
+    def position(self, index: int) -> int:
+        return len(self.text) if self.tokens[index] == END else next(match.start(1) for i, match in enumerate(TOKEN.finditer(self.text)) if i == index)

@@ -1,0 +1,249 @@
+"""From syntax to the normal form: the boxes in which a condition is true, or in which it is false.
+
+NOT is pushed down to the leaves by asking a leaf for its false part instead of its true part; unknown is neither.
+AND multiplies boxes and OR adds them, simplified at each step, so the only danger is a product that explodes: the
+work is counted, and stopped at a limit.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any, TypeAlias
+
+from overstory.filters.boxes import EVERYTHING, Box, absorbed, canonical, intersection_of, merged, simplified
+from overstory.filters.cuts import Cut, Cuts, difference
+from overstory.filters.evaluate import compile_condition
+from overstory.filters.operators import COMPARISONS
+from overstory.filters.syntax import (
+    And,
+    Arithmetic,
+    Attribute,
+    Compare,
+    Condition,
+    Function,
+    HasAny,
+    In,
+    IsNull,
+    LikeTest,
+    Literal,
+    Not,
+    Or,
+    Signed,
+    Value,
+)
+from overstory.filters.value_sets import (
+    ABSENT,
+    ALL_NUMBERS,
+    ALL_STRINGS,
+    ANY_NUMBER,
+    ANY_STRING,
+    NEXT,
+    NUMBER_BOTTOM,
+    PRESENT,
+    STRING_BOTTOM,
+    Booleans,
+    ValueSet,
+    keywords,
+    numbers,
+    points_of_numbers,
+    points_of_strings,
+    strings,
+    strings_like,
+)
+
+Boxes: TypeAlias = tuple[Box, ...]
+NOTHING: Boxes = ()
+WORK = 16  # as many times the boxes allowed in the result may be made on the way there
+MOST_TO_ABSORB = 4  # as many times that may be compared with each other
+
+
+class TooManyBoxes(Exception):
+    """Raised within this package only; ``token`` is where the operator stands."""
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+
+def normal_form(condition: Condition, most_boxes: int) -> Boxes:
+    return Normaliser(most_boxes).boxes(condition, True)
+
+
+class Normaliser:
+    def __init__(self, most_boxes: int) -> None:
+        self.most_boxes = most_boxes
+        self.work_left = most_boxes * WORK
+
+    def boxes(self, condition: Condition, wanted: bool) -> Boxes:
+        """The boxes in which the condition has the wanted truth."""
+        kind = type(condition)
+        if kind is Not:
+            return self.boxes(condition.operand, not wanted)  # type: ignore[union-attr]
+        if kind is And or kind is Or:
+            operands = [self.boxes(operand, wanted) for operand in condition.operands]  # type: ignore[union-attr]
+            combine = self.all_of if (kind is And) == wanted else self.any_of
+            return combine(operands, condition.position)  # type: ignore[union-attr]
+        if kind is In:
+            return self.is_in(condition, wanted)  # type: ignore[arg-type]
+        return LEAVES[kind](condition, wanted)
+
+    def all_of(self, operands: list[Boxes], token: int) -> Boxes:
+        if not all(operands):
+            return NOTHING
+        single = intersection_of(boxes[0] for boxes in operands if len(boxes) == 1)
+        if single is None:
+            return NOTHING
+        result: Boxes = (single,)
+        for boxes in operands:
+            if len(boxes) > 1:
+                size = len(result) * len(boxes)
+                self.work_left -= size
+                if size > self.most_boxes or self.work_left < 0:
+                    raise TooManyBoxes(token)
+                result = simplified([s for a, b in product(result, boxes) if (s := a.intersect(b)) is not None])
+        return result
+
+    def any_of(self, operands: list[Boxes], token: int) -> Boxes:
+        boxes = [box for operand in operands for box in operand]
+        if len(boxes) < 2:
+            return tuple(boxes)
+        alternatives = merged(boxes)
+        if len(alternatives) > MOST_TO_ABSORB * self.most_boxes:
+            raise TooManyBoxes(token)
+        result = absorbed(alternatives)
+        if len(result) > self.most_boxes:
+            raise TooManyBoxes(token)
+        return result
+
+    def is_in(self, condition: In, wanted: bool) -> Boxes:
+        """Long lists of constants of one type become one set directly; the rest is what IN means."""
+        name = condition.operand.name if isinstance(condition.operand, Attribute) else None
+        values = [option.value for option in condition.options if isinstance(option, Literal)]
+        if name is not None and len(values) == len(condition.options):
+            kinds = {type(value) for value in values}
+            if kinds == {str}:
+                return _box(name, strings(_part(points_of_strings(values), ALL_STRINGS, wanted)))  # type: ignore[arg-type]
+            if kinds <= {int, float}:
+                return _box(name, numbers(_part(points_of_numbers(values), ALL_NUMBERS, wanted)))  # type: ignore[arg-type]
+        tests = [self.boxes(Compare("=", condition.operand, option), wanted) for option in condition.options]
+        return (self.any_of if wanted else self.all_of)(tests, 0)
+
+
+# Leaves: each gives the boxes in which it has the wanted truth.
+
+
+def _bare_attribute(condition: Attribute, wanted: bool) -> Boxes:
+    return _box(condition.name, Booleans(frozenset([wanted])))
+
+
+def _constant(condition: Literal, wanted: bool) -> Boxes:
+    return (EVERYTHING,) if condition.value is wanted else NOTHING
+
+
+def _signed(condition: Signed, wanted: bool) -> Boxes:
+    return NOTHING
+
+
+def _is_null(condition: IsNull, wanted: bool) -> Boxes:
+    return _box(condition.name, ABSENT if wanted else PRESENT)
+
+
+def _has_any(condition: HasAny, wanted: bool) -> Boxes:
+    if wanted:
+        return _box(condition.name, keywords(frozenset([condition.words])))
+    return _box(condition.name, keywords(frozenset(), condition.words))
+
+
+def _like(condition: LikeTest, wanted: bool) -> Boxes:
+    if isinstance(condition.operand, Attribute):
+        return _box(condition.operand.name, strings_like(condition.like, wanted))
+    return _residual(condition if wanted else Not(condition))
+
+
+def _compare(condition: Compare, wanted: bool) -> Boxes:
+    comparison = COMPARISONS[condition.operator]
+    if not wanted:
+        comparison = COMPARISONS[comparison.negated]
+    left, right = condition.left, condition.right
+    if type(right) is Literal and type(left) is Attribute:
+        return _box(left.name, compared_with(comparison.symbol, right.value))
+    if type(left) is Literal and type(right) is Attribute:
+        return _box(right.name, compared_with(comparison.flipped, left.value))
+    return _residual(canonical(Compare(comparison.symbol, left, right)))
+
+
+def compared_with(operator: str, constant: bool | int | float | str) -> ValueSet | None:
+    """The values x for which x operator constant is true."""
+    if isinstance(constant, bool):
+        if COMPARISONS[operator].ordering:
+            return None
+        return Booleans(frozenset([constant if operator == "=" else not constant]))
+    if isinstance(constant, str):
+        return strings(_ordered(operator, constant, constant + NEXT, STRING_BOTTOM))
+    return numbers(_ordered(operator, (constant, 0), (constant, 1), NUMBER_BOTTOM))
+
+
+def _ordered(operator: str, below: Cut, above: Cut, bottom: Cut) -> Cuts:
+    """The cuts of x operator constant, given the cuts around the constant and the one below everything."""
+    if operator == "=":
+        return (below, above)
+    if operator == ">":
+        return (above,)
+    if operator == ">=":
+        return (below,)
+    if operator == "<=":
+        return (bottom, above)
+    rest = () if operator == "<" else (above,)
+    return rest if below == bottom else (bottom, below, *rest)  # nothing is below the empty string
+
+
+def _part(points: Cuts, everything: Cuts, wanted: bool) -> Cuts:
+    return points if wanted else difference(everything, points)
+
+
+def _box(name: str, allowed: ValueSet | None) -> Boxes:
+    return NOTHING if allowed is None else (Box({name: allowed}),)
+
+
+def _residual(condition: Condition) -> Boxes:
+    """A condition that no value set can say. One without attributes is a constant, and is worked out."""
+    implied = implied_by(condition)
+    if implied is None:
+        return NOTHING
+    if not implied.sets:
+        return (EVERYTHING,) if compile_condition(condition)({}) is True else NOTHING
+    return (Box(implied.sets, frozenset([condition])),)
+
+
+def implied_by(condition: Condition) -> Box | None:
+    """What must hold of single attributes for a residual to be true: it is strict, so all are present and of a type
+    that fits. None if that cannot be."""
+    if isinstance(condition, Not):
+        return implied_by(condition.operand)
+    if isinstance(condition, LikeTest):
+        return intersection_of(_implied(condition.operand, ANY_STRING))
+    if isinstance(condition, Compare):
+        return intersection_of([*_implied(condition.left, PRESENT), *_implied(condition.right, PRESENT)])
+    raise AssertionError(f"{condition!r} is no residual")
+
+
+def _implied(value: Value, fits: ValueSet) -> Iterator[Box]:
+    if isinstance(value, Attribute):
+        yield Box({value.name: fits})
+    elif isinstance(value, Signed):
+        yield from _implied(value.operand, ANY_NUMBER)
+    elif isinstance(value, Arithmetic):
+        yield from _implied(value.left, ANY_NUMBER)
+        yield from _implied(value.right, ANY_NUMBER)
+    elif isinstance(value, Function):
+        for argument, needed in zip(value.arguments, (ANY_STRING, ANY_NUMBER), strict=False):
+            yield from _implied(argument, needed)
+
+
+LEAVES: dict[type, Callable[[Any, bool], Boxes]] = {
+    Attribute: _bare_attribute,
+    Literal: _constant,
+    Signed: _signed,
+    IsNull: _is_null,
+    HasAny: _has_any,
+    LikeTest: _like,
+    Compare: _compare,
+}

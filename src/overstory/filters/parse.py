@@ -1,0 +1,27 @@
+"""The door of the package: text in one of the dialects to a ``Filter``."""
+
+from overstory.errors import FilterLimitError, UsageError
+from overstory.filters.filter import Filter
+from overstory.filters.lexer import Tokens
+from overstory.filters.limits import DEFAULT_LIMITS, Limits
+from overstory.filters.normal import TooManyBoxes, normal_form
+from overstory.filters.padres import parse_padres
+from overstory.filters.sql import parse_sql
+from overstory.filters.text import checked_text
+
+DIALECTS = {"sql": parse_sql, "padres": parse_padres}
+
+
+def parse_filter(text: str | bytes, dialect: str = "sql", *, limits: Limits = DEFAULT_LIMITS) -> Filter:
+    """Raises FilterSyntaxError or FilterLimitError, both with the position; bytes are read as UTF-8."""
+    parse = DIALECTS.get(dialect)
+    if parse is None:
+        raise UsageError(f"there is no dialect {dialect!r}; the dialects are {', '.join(DIALECTS)}")
+    text = checked_text(text, limits)
+    condition = parse(text, limits)
+    try:
+        return Filter(condition, normal_form(condition, limits.boxes))
+    except TooManyBoxes as error:
+        position = Tokens(text, limits).position(error.token) if dialect == "sql" else 0
+        problem = f"the filter's normal form needs more than {limits.boxes} boxes"
+        raise FilterLimitError(problem, text, position, "split it into several filters") from None

@@ -1,0 +1,290 @@
+"""The SQL front end: text to syntax tree, by recursive descent, one method per level of the grammar.
+
+    condition   = conjunction { OR conjunction }
+    conjunction = negation { AND negation }
+    negation    = NOT negation | test
+    test        = sum [ comparison sum | [NOT] (BETWEEN … | IN … | LIKE … | HAS ANY …) | IS [NOT] NULL ]
+    sum         = product { (+|-) product }
+    product     = signed { (*|/|%) signed }
+    signed      = (+|-) signed | number | string | name | TRUE | FALSE | FUNCTION(…) | EXISTS(…) | (condition)
+
+Parentheses hold conditions and values alike, so the levels below ``test`` may give either; ``as_condition`` and
+``as_value`` tell them apart where it matters.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from overstory.filters.lexer import END, NAME, NUMBER_START, Tokens
+from overstory.filters.like import parse_like
+from overstory.filters.limits import Limits
+from overstory.filters.operators import COMPARISONS, FUNCTIONS, RESERVED, SPELLINGS
+from overstory.filters.syntax import (
+    And,
+    Arithmetic,
+    Attribute,
+    Compare,
+    Condition,
+    Function,
+    HasAny,
+    In,
+    IsNull,
+    LikeTest,
+    Literal,
+    Not,
+    Or,
+    Signed,
+    Value,
+)
+
+ONLY_CONDITIONS = frozenset((Compare, In, LikeTest, IsNull, HasAny, Not, And, Or))
+Node = Condition | Value
+T = TypeVar("T")
+
+
+def parse_sql(text: str, limits: Limits) -> Condition:
+    parser = Parser(text, limits)
+    condition = parser.as_condition(parser.condition(), 0)
+    if parser.tokens[parser.index] != END:
+        parser.wrong("expected AND, OR or the end of the filter")
+    return condition
+
+
+class Parser(Tokens):
+    # Logic
+
+    def condition(self) -> Node:
+        start = self.index
+        first = self.conjunction()
+        operator = self.index
+        if self.tokens[operator].upper() != "OR":
+            return first
+        operands = [self.as_condition(first, start)]
+        while self.tokens[self.index].upper() == "OR":
+            self.index += 1
+            start = self.index
+            operands.append(self.as_condition(self.conjunction(), start))
+        return Or(tuple(o for operand in operands for o in _operands(operand, Or)), operator)
+
+    def conjunction(self) -> Node:
+        start = self.index
+        first = self.negation()
+        operator = self.index
+        if self.tokens[operator].upper() != "AND":
+            return first
+        operands = [self.as_condition(first, start)]
+        while self.tokens[self.index].upper() == "AND":
+            self.index += 1
+            start = self.index
+            operands.append(self.as_condition(self.negation(), start))
+        return And(tuple(o for operand in operands for o in _operands(operand, And)), operator)
+
+    def negation(self) -> Node:
+        if self.tokens[self.index].upper() != "NOT":
+            return self.test()
+        self.deeper()
+        self.index += 1
+        start = self.index
+        operand = self.as_condition(self.negation(), start)
+        self.depth -= 1
+        return Not(operand)
+
+    def test(self) -> Node:
+        start = self.index
+        left = self.sum()
+        token = self.tokens[self.index]
+        symbol = SPELLINGS.get(token, token)
+        if symbol in COMPARISONS:
+            value = self.as_value(left, start)
+            self.index += 1
+            return Compare(symbol, value, self.operand())
+        keyword = token.upper()
+        negated = keyword == "NOT"
+        if negated:
+            keyword = self.tokens[self.index + 1].upper()
+        rest = TESTS.get(keyword)
+        if rest is None or (negated and keyword == "IS"):
+            if negated:
+                self.wrong("expected BETWEEN, IN, LIKE or HAS ANY after NOT", self.index + 1)
+            return left
+        value = self.as_value(left, start)
+        self.index += 1 + negated
+        condition = rest(self, value, start)
+        return Not(condition) if negated else condition
+
+    def is_null(self, left: Value, start: int) -> Condition:
+        if type(left) is not Attribute:
+            self.wrong("only an attribute can be tested with IS NULL", start)
+        negated = self.tokens[self.index].upper() == "NOT"
+        self.index += negated
+        self.expect("NULL")
+        return Not(IsNull(left.name)) if negated else IsNull(left.name)
+
+    def between(self, left: Value, start: int) -> Condition:
+        operator = self.index - 1
+        low = self.operand()
+        self.expect("AND")
+        return And((Compare(">=", left, low), Compare("<=", left, self.operand())), operator)
+
+    def is_in(self, left: Value, start: int) -> Condition:
+        return In(left, tuple(self.list_of(self.operand)))
+
+    def like(self, left: Value, start: int) -> Condition:
+        at = self.index
+        pattern = self.string("the pattern of LIKE")
+        if len(pattern) > self.limits.pattern:
+            self.over_limit(f"the LIKE pattern is longer than {self.limits.pattern} characters", at)
+        escape = None
+        if self.tokens[self.index].upper() == "ESCAPE":
+            self.index += 1
+            escape = self.string("the escape character")
+            if len(escape) != 1:
+                self.wrong("the escape is not one character", self.index - 1)
+        try:
+            return LikeTest(left, parse_like(pattern, escape))
+        except ValueError as error:
+            self.wrong(str(error), at)
+
+    def has_any(self, left: Value, start: int) -> Condition:
+        if type(left) is not Attribute:
+            self.wrong("only an attribute can be tested with HAS ANY", start)
+        self.expect("ANY")
+        return HasAny(left.name, frozenset(self.list_of(lambda: self.string("a word of HAS ANY"))))
+
+    def list_of(self, item: Callable[[], T]) -> list[T]:
+        self.expect("(")
+        items = [item()]
+        while self.tokens[self.index] == ",":
+            self.index += 1
+            items.append(item())
+        self.expect(")", "expected ',' or ')'")
+        return items
+
+    # Values
+
+    def operand(self) -> Value:
+        start = self.index
+        return self.as_value(self.sum(), start)
+
+    def sum(self) -> Node:
+        start = self.index
+        left = self.product()
+        while (operator := self.tokens[self.index]) == "+" or operator == "-":
+            value = self.as_value(left, start)
+            self.index += 1
+            right_start = self.index
+            left = Arithmetic(operator, value, self.as_value(self.product(), right_start))
+        return left
+
+    def product(self) -> Node:
+        start = self.index
+        left = self.signed()
+        while (operator := self.tokens[self.index]) == "*" or operator == "/" or operator == "%":
+            value = self.as_value(left, start)
+            self.index += 1
+            right_start = self.index
+            left = Arithmetic(operator, value, self.as_value(self.signed(), right_start))
+        return left
+
+    def signed(self) -> Node:
+        token = self.tokens[self.index]
+        first = token[:1]
+        if first == "'":
+            return Literal(self.string("a value"))
+        if first in NUMBER_START:
+            return Literal(self.number())
+        if first == "(":
+            return self.parenthesis()
+        if first == "+" or first == "-":
+            return self.sign(first)
+        return self.name()
+
+    def sign(self, sign: str) -> Value:
+        self.index += 1
+        if self.tokens[self.index][:1] in NUMBER_START:
+            return Literal(self.number(sign))
+        self.deeper()
+        start = self.index
+        operand = self.as_value(self.signed(), start)
+        self.depth -= 1
+        return Signed(sign, operand)
+
+    def parenthesis(self) -> Node:
+        self.deeper()
+        opening = self.index
+        self.index += 1
+        inner = self.condition()
+        if self.tokens[self.index] == END:
+            self.wrong("this parenthesis is never closed", opening)
+        self.expect(")", "expected an operator or ')'")
+        self.depth -= 1
+        return inner
+
+    def name(self) -> Node:
+        token = self.tokens[self.index]
+        if token[:1] == '"':
+            return Attribute(self.quoted_name())
+        if not NAME.match(token):
+            self.wrong("expected a value" if token in (END, ")", ",") or token in COMPARISONS else f"{token!r} is not expected")
+        word = token.upper()
+        if word == "TRUE" or word == "FALSE":
+            self.index += 1
+            return Literal(word == "TRUE")
+        if word in RESERVED:
+            self.wrong(f"expected a value, not the keyword {word}", advice="a name like that stands in double quotes")
+        self.index += 1
+        return self.call(word) if self.tokens[self.index] == "(" else Attribute(token)
+
+    def quoted_name(self) -> str:
+        token = self.tokens[self.index]
+        if len(token) == 1:
+            self.wrong("this name is never closed")
+        if token == '""':
+            self.wrong("a name is empty")
+        self.index += 1
+        return token[1:-1].replace('""', '"')
+
+    def call(self, word: str) -> Node:
+        start = self.index - 1
+        if word not in FUNCTIONS and word != "EXISTS":
+            self.wrong(f"there is no function {self.tokens[start]}", start)
+        self.deeper()
+        arguments = self.list_of(self.operand)
+        self.depth -= 1
+        if len(arguments) != FUNCTIONS.get(word, 1):
+            self.wrong(f"{word} takes {FUNCTIONS.get(word, 1)} argument(s), not {len(arguments)}", start)
+        if word in FUNCTIONS:
+            return Function(word, tuple(arguments))
+        argument = arguments[0]
+        if type(argument) is not Attribute:
+            self.wrong("EXISTS takes an attribute", start)
+        return Not(IsNull(argument.name))
+
+    # Telling conditions from values
+
+    def as_condition(self, node: Node, start: int) -> Condition:
+        kind = type(node)
+        if kind in ONLY_CONDITIONS or kind is Attribute or (kind is Literal and type(node.value) is bool):
+            return node
+        if kind is Signed and type(node.operand) is Attribute:
+            return node
+        self.wrong("a number or a string is no condition", start, advice="compare it with something")
+
+    def as_value(self, node: Node, start: int) -> Value:
+        if type(node) in ONLY_CONDITIONS:
+            self.wrong("a condition is not a value", start, advice="join conditions with AND and OR")
+        return node
+
+
+TESTS: dict[str, Callable[[Parser, Value, int], Condition]] = {
+    "IS": Parser.is_null,
+    "BETWEEN": Parser.between,
+    "IN": Parser.is_in,
+    "LIKE": Parser.like,
+    "HAS": Parser.has_any,
+}
+
+
+def _operands(condition: Condition, kind: type[And] | type[Or]) -> tuple[Condition, ...]:
+    """A conjunction within a conjunction, or a disjunction within one, is the same as one long one."""
+    return condition.operands if type(condition) is kind else (condition,)

@@ -1,0 +1,1 @@
+"""Frozen values and table schemas, shared by every other package."""
