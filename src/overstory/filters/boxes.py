@@ -21,7 +21,7 @@ Residuals: TypeAlias = frozenset[Condition]
 NO_RESIDUALS: Residuals = frozenset()
 
 
-class Box(msgspec.Struct, frozen=True):
+class Box(msgspec.Struct, frozen=True, gc=False):
     sets: dict[str, ValueSet]
     residuals: Residuals = NO_RESIDUALS
 
@@ -36,7 +36,12 @@ class Box(msgspec.Struct, frozen=True):
             return False
         for name, ours in self.sets.items():
             their = theirs.get(name)
-            if their is None or not (ours is their or value_sets.covers(ours, their)):
+            if their is None:
+                return False
+            if type(ours) is type(their):
+                if not ours.covers(their):  # type: ignore[arg-type]
+                    return False
+            elif not value_sets.covers(ours, their):
                 return False
         return self.residuals <= other.residuals
 

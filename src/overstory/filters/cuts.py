@@ -24,11 +24,12 @@ def contains(cuts: Cuts, key: Cut) -> bool:
 
 
 def is_subset(inner: Cuts, outer: Cuts) -> bool:
-    for start, stop in intervals(inner):
-        above = bisect_right(outer, start)
+    count = len(outer)
+    for i in range(0, len(inner), 2):
+        above = bisect_right(outer, inner[i])
         if above % 2 == 0:
             return False
-        if above < len(outer) and (stop is None or stop > outer[above]):
+        if above < count and (i + 1 == len(inner) or inner[i + 1] > outer[above]):
             return False
     return True
 

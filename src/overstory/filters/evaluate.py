@@ -87,8 +87,12 @@ def _like(node: LikeTest) -> Test:
     operand, matches = compile_value(node.operand), matcher(node.like)
 
     def like(attributes: Attributes) -> Truth:
-        text = string_face(operand(attributes))
-        return None if text is None else matches(text)
+        text = operand(attributes)
+        if type(text) is not str:
+            text = string_face(text)
+            if text is None:
+                return None
+        return matches(text)
 
     return like
 
@@ -138,19 +142,24 @@ def _any_of(tests: Sequence[Test]) -> Test:
 
 
 def _in(node: In) -> Test:
-    options = [option.value for option in node.options if isinstance(option, Literal)]
-    if isinstance(node.operand, Attribute) and len(options) == len(node.options):
-        if all(isinstance(option, str) for option in options):
-            return _attribute_in(node.operand.name, string_face, frozenset(options))
-        if all(isinstance(option, (int, float)) and not isinstance(option, bool) for option in options):
-            return _attribute_in(node.operand.name, number_face, frozenset(options))
+    values = [option.value for option in node.options if isinstance(option, Literal)]
+    if isinstance(node.operand, Attribute) and len(values) == len(node.options):
+        kinds = {type(value) for value in values}
+        if kinds == {str}:
+            return _attribute_in(node.operand.name, str, string_face, frozenset(values))
+        if kinds <= {int, float}:
+            return _attribute_in(node.operand.name, int, number_face, frozenset(values))
     return _any_of([compile_condition(Compare("=", node.operand, option)) for option in node.options])
 
 
-def _attribute_in(name: str, face: Callable[[object], object], options: frozenset[object]) -> Test:
+def _attribute_in(name: str, usual: type, face: Callable[[object], object], options: frozenset[object]) -> Test:
     def is_in(attributes: Attributes) -> Truth:
-        value = face(attributes.get(name))
-        return None if value is None else value in options
+        value = attributes.get(name)
+        if type(value) is not usual:
+            value = face(value)
+            if value is None:
+                return None
+        return value in options
 
     return is_in
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from overstory.filters import relations
 from overstory.filters.boxes import Box, simplified
 from overstory.filters.evaluate import Test, compile_condition
 from overstory.filters.printing import print_boxes
+from overstory.filters.relations import Union
 from overstory.filters.syntax import Condition, Or
 from overstory.filters.volume import Distribution, volume
 from overstory.model.values import Attributes
@@ -14,12 +14,13 @@ from overstory.model.values import Attributes
 class Filter:
     """Immutable. Made by ``parse_filter`` and ``union``. Two filters are equal if their boxes are."""
 
-    __slots__ = ("_test", "boxes", "condition")
+    __slots__ = ("_ready", "_test", "boxes", "condition")
 
     def __init__(self, condition: Condition, boxes: tuple[Box, ...]) -> None:
         self.condition = condition
         self.boxes = boxes
         self._test: Test | None = None
+        self._ready: Union | None = None
 
     def evaluate(self, attributes: Attributes) -> bool | None:
         """True, False, or None for unknown."""
@@ -32,11 +33,11 @@ class Filter:
 
     def covers(self, other: "Filter") -> bool:
         """Whether every event that matches ``other`` matches this one. Exact on boxes, else safe: maybe a missed yes."""
-        return relations.covers(self.boxes, other.boxes)
+        return self._union().covers(other._union())
 
     def intersects(self, other: "Filter") -> bool:
         """Whether some event matches both. Exact on boxes, else safe: maybe a yes too many."""
-        return relations.intersects(self.boxes, other.boxes)
+        return self._union().intersects(other._union())
 
     def equals(self, other: "Filter") -> bool:
         """Whether both match the same events, as far as ``covers`` can tell."""
@@ -61,6 +62,11 @@ class Filter:
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+    def _union(self) -> Union:
+        if self._ready is None:
+            self._ready = Union(self.boxes)
+        return self._ready
 
     def _key(self) -> frozenset[object]:
         return frozenset(box.key() for box in self.boxes)

@@ -33,6 +33,16 @@ MOST_DIGITS = 400  # of a number; none that fits has more unless it is padded
 END = ""  # stands after the last token
 
 
+def starts_name(token: str) -> bool:
+    """Whether a token is a name or a keyword. (A superscript digit is a word character, but starts no name.)"""
+    first = token[:1]
+    return first.isidentifier() or first == "$"
+
+
+def is_bare_name(name: str) -> bool:
+    return starts_name(name) and NAME.fullmatch(name) is not None
+
+
 class Tokens:
     """The tokens of one filter and the place that has been read to."""
 

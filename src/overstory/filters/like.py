@@ -1,41 +1,40 @@
 """LIKE patterns: matching in time linear in the text, and safe relations between patterns.
 
-A pattern is split at its ``%`` into segments; within a segment an item is a character or ``None`` for ``_``.
-Runs of wildcards are put in one order (``_`` before ``%``), so patterns that differ only there are equal.
+A pattern is kept split at its ``%`` into segments, in which ``ONE`` stands for ``_`` and every other character for
+itself. Runs of wildcards are put in one order (``_`` before ``%``), so patterns that differ only there are equal.
 """
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeAlias
 
 import msgspec
 
-Item: TypeAlias = str | None
-Segment: TypeAlias = tuple[Item, ...]
-
+# Lone surrogates are no characters, so they occur in no text.
+ONE = "\ud800"  # stands for _
+RUN = "\ud801"  # stands for %
 ESCAPE = "\\"  # the escape character that printed patterns use
 
 
-class Like(msgspec.Struct, frozen=True):
-    segments: tuple[Segment, ...]
+class Like(msgspec.Struct, frozen=True, gc=False):
+    segments: tuple[str, ...]
 
     def matches(self, text: str) -> bool:
         return matcher(self)(text)
 
     def prefix(self) -> str:
         """The literal characters that every matching text starts with."""
-        return _literal_start(self.segments[0])
+        return self.segments[0].partition(ONE)[0]
 
     def is_equality(self) -> bool:
-        return len(self.segments) == 1 and None not in self.segments[0]
+        return len(self.segments) == 1 and ONE not in self.segments[0]
 
     def is_prefix(self) -> bool:
-        return len(self.segments) == 2 and not self.segments[1] and None not in self.segments[0]
+        return len(self.segments) == 2 and not self.segments[1] and ONE not in self.segments[0]
 
     def covers(self, other: "Like") -> bool:
         """Safe: True only if every text that ``other`` matches is matched by this one."""
-        return _matches_symbols(self.symbols(), other.symbols())
+        return _matches_symbols(RUN.join(self.segments), RUN.join(other.segments))
 
     def disjoint(self, other: "Like") -> bool:
         """Safe: True only if no text matches both."""
@@ -49,72 +48,62 @@ class Like(msgspec.Struct, frozen=True):
     def least_length(self) -> int:
         return sum(map(len, self.segments))
 
-    def symbols(self) -> list[Item]:
-        """The pattern as one sequence: characters, None for ``_``, and "" for ``%``."""
-        symbols: list[Item] = list(self.segments[0])
-        for segment in self.segments[1:]:
-            symbols.append("")
-            symbols.extend(segment)
-        return symbols
-
     def pattern(self) -> tuple[str, bool]:
         """The pattern's text, and whether it uses the escape character."""
-        escaped = False
-        parts = []
-        for symbol in self.symbols():
-            if symbol is None:
-                parts.append("_")
-            elif symbol == "":
-                parts.append("%")
-            elif symbol in ("%", "_", ESCAPE):
-                parts.append(ESCAPE + symbol)
-                escaped = True
-            else:
-                parts.append(symbol)
-        return "".join(parts), escaped
+        literal = RUN.join(self.segments)
+        escaped = any(special in literal for special in ("%", "_", ESCAPE))
+        for special in (ESCAPE, "%", "_"):
+            literal = literal.replace(special, ESCAPE + special)
+        return literal.replace(ONE, "_").replace(RUN, "%"), escaped
 
 
 def parse_like(pattern: str, escape: str | None = None) -> Like:
     """Raises ValueError if the pattern ends in its escape character."""
-    segments: list[list[Item]] = [[]]
+    if escape is not None and escape in pattern:
+        return Like(_in_order(_unescaped(pattern, escape).split(RUN)))
+    return Like(_in_order(pattern.replace("_", ONE).split("%")))
+
+
+def like_prefix(text: str) -> Like:
+    return Like((text, ""))
+
+
+def like_suffix(text: str) -> Like:
+    return Like(("", text))
+
+
+def like_infix(text: str) -> Like:
+    return Like(("", text, "")) if text else Like(("", ""))
+
+
+def _unescaped(pattern: str, escape: str) -> str:
+    wildcards = {"_": ONE, "%": RUN}
+    result = []
     characters = iter(pattern)
     for character in characters:
         if character == escape:
             literal = next(characters, None)
             if literal is None:
                 raise ValueError("the pattern ends in its escape character")
-            segments[-1].append(literal)
-        elif character == "%":
-            segments.append([])
+            result.append(literal)
         else:
-            segments[-1].append(None if character == "_" else character)
-    return Like(_in_order(segments))
+            result.append(wildcards.get(character, character))
+    return "".join(result)
 
 
-def like_prefix(text: str) -> Like:
-    return Like((tuple(text), ()))
-
-
-def like_suffix(text: str) -> Like:
-    return Like(((), tuple(text)))
-
-
-def like_infix(text: str) -> Like:
-    return Like(((), tuple(text), ())) if text else Like(((), ()))
-
-
-def _in_order(segments: list[list[Item]]) -> tuple[Segment, ...]:
+def _in_order(segments: list[str]) -> tuple[str, ...]:
     """Moves each ``_`` that follows a ``%`` before it, and drops the ``%`` that then stand twice."""
     kept = [segments[0]]
-    for i, segment in enumerate(segments[1:], 1):
-        ones = 0
-        while ones < len(segment) and segment[ones] is None:
-            ones += 1
-        kept[-1] = kept[-1] + segment[:ones]
-        rest = segment[ones:]
-        if rest or i == len(segments) - 1:
+    for segment in segments[1:-1]:
+        rest = segment.lstrip(ONE)
+        kept[-1] += ONE * (len(segment) - len(rest))
+        if rest:
             kept.append(rest)
-    return tuple(map(tuple, kept))
+    if len(segments) > 1:
+        rest = segments[-1].lstrip(ONE)
+        kept[-1] += ONE * (len(segments[-1]) - len(rest))
+        kept.append(rest)
+    return tuple(kept)
 
 
 @lru_cache(maxsize=4096)
@@ -123,18 +112,20 @@ def matcher(like: Like) -> Callable[[str], bool]:
 
     Taking the leftmost place for each segment never spoils a later one, so nothing is ever tried twice.
     """
+    if like.is_prefix():
+        prefix = like.prefix()
+        return lambda text: text.startswith(prefix)
     if len(like.segments) == 1:
         whole, length = _matches_at(like.segments[0]), len(like.segments[0])
         return lambda text: len(text) == length and whole(text, 0)
     first, *middle, last = like.segments
     starts, ends, finds = _matches_at(first), _matches_at(last), [_finder(segment) for segment in middle]
-    first_length, last_length = len(first), len(last)
 
     def match(text: str) -> bool:
-        stop = len(text) - last_length
-        if stop < first_length or not starts(text, 0) or not ends(text, stop):
+        stop = len(text) - len(last)
+        if stop < len(first) or not starts(text, 0) or not ends(text, stop):
             return False
-        position = first_length
+        position = len(first)
         for find in finds:
             position = find(text, position, stop)
             if position < 0:
@@ -144,23 +135,20 @@ def matcher(like: Like) -> Callable[[str], bool]:
     return match
 
 
-def _matches_at(segment: Segment) -> Callable[[str, int], bool]:
-    if None not in segment:
-        literal = _literal_start(segment)
-        return lambda text, position: text.startswith(literal, position)
+def _matches_at(segment: str) -> Callable[[str, int], bool]:
+    if ONE not in segment:
+        return lambda text, position: text.startswith(segment, position)
     at = _expression(segment).match
     return lambda text, position: at(text, position) is not None
 
 
-def _finder(segment: Segment) -> Callable[[str, int, int], int]:
+def _finder(segment: str) -> Callable[[str, int, int], int]:
     """Finds the segment at or after a position; gives the position behind it, or -1."""
-    length = len(segment)
-    if None not in segment:
-        literal = _literal_start(segment)
+    if ONE not in segment:
 
         def find_literal(text: str, position: int, stop: int) -> int:
-            found = text.find(literal, position, stop)
-            return found if found < 0 else found + length
+            found = text.find(segment, position, stop)
+            return found if found < 0 else found + len(segment)
 
         return find_literal
     search = _expression(segment).search
@@ -172,33 +160,24 @@ def _finder(segment: Segment) -> Callable[[str, int, int], int]:
     return find_expression
 
 
-def _expression(segment: Segment) -> re.Pattern[str]:
-    return re.compile("".join("." if item is None else re.escape(item) for item in segment), re.DOTALL)
+def _expression(segment: str) -> re.Pattern[str]:
+    return re.compile(".".join(map(re.escape, segment.split(ONE))), re.DOTALL)
 
 
-def _literal_start(segment: Segment) -> str:
-    characters = []
-    for item in segment:
-        if item is None:
-            break
-        characters.append(item)
-    return "".join(characters)
+def _clash(a: str, b: str) -> bool:
+    return any(x != y and x != ONE and y != ONE for x, y in zip(a, b, strict=False))
 
 
-def _clash(a: Segment, b: Segment) -> bool:
-    return any(x is not None and y is not None and x != y for x, y in zip(a, b, strict=False))
-
-
-def _matches_symbols(pattern: list[Item], symbols: list[Item]) -> bool:
+def _matches_symbols(pattern: str, symbols: str) -> bool:
     """The pattern against another pattern's symbols, as if they were a text: ``%`` takes any run of symbols,
     ``_`` any one but ``%``, which might stand for nothing, and a character only itself."""
     i = j = 0
     star, resume = -1, 0
     while j < len(symbols):
-        if i < len(pattern) and pattern[i] == "":
+        if i < len(pattern) and pattern[i] == RUN:
             star, resume = i, j
             i += 1
-        elif i < len(pattern) and (pattern[i] == symbols[j] or (pattern[i] is None and symbols[j] != "")):
+        elif i < len(pattern) and (pattern[i] == symbols[j] or (pattern[i] == ONE and symbols[j] != RUN)):
             i += 1
             j += 1
         elif star >= 0:
@@ -206,4 +185,4 @@ def _matches_symbols(pattern: list[Item], symbols: list[Item]) -> bool:
             i, j = star + 1, resume
         else:
             return False
-    return all(symbol == "" for symbol in pattern[i:])
+    return not pattern[i:].strip(RUN)

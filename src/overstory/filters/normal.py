@@ -41,6 +41,7 @@ from overstory.filters.value_sets import (
     PRESENT,
     STRING_BOTTOM,
     Booleans,
+    Numbers,
     ValueSet,
     keywords,
     numbers,
@@ -75,15 +76,17 @@ class Normaliser:
     def boxes(self, condition: Condition, wanted: bool) -> Boxes:
         """The boxes in which the condition has the wanted truth."""
         kind = type(condition)
-        if kind is Not:
-            return self.boxes(condition.operand, not wanted)  # type: ignore[union-attr]
-        if kind is And or kind is Or:
-            operands = [self.boxes(operand, wanted) for operand in condition.operands]  # type: ignore[union-attr]
+        leaf = LEAVES.get(kind)
+        if leaf is not None:
+            return leaf(condition, wanted)
+        if isinstance(condition, (And, Or)):
+            operands = [self.boxes(operand, wanted) for operand in condition.operands]
             combine = self.all_of if (kind is And) == wanted else self.any_of
-            return combine(operands, condition.position)  # type: ignore[union-attr]
-        if kind is In:
-            return self.is_in(condition, wanted)  # type: ignore[arg-type]
-        return LEAVES[kind](condition, wanted)
+            return combine(operands, condition.position)
+        if isinstance(condition, In):
+            return self.is_in(condition, wanted)
+        assert isinstance(condition, Not)
+        return self.boxes(condition.operand, not wanted)
 
     def all_of(self, operands: list[Boxes], token: int) -> Boxes:
         if not all(operands):
@@ -172,27 +175,29 @@ def _compare(condition: Compare, wanted: bool) -> Boxes:
 
 def compared_with(operator: str, constant: bool | int | float | str) -> ValueSet | None:
     """The values x for which x operator constant is true."""
-    if isinstance(constant, bool):
-        if COMPARISONS[operator].ordering:
-            return None
-        return Booleans(frozenset([constant if operator == "=" else not constant]))
+    kind = type(constant)
+    if kind is int or kind is float:
+        return Numbers(CUTS[operator]((constant, 0), (constant, 1), NUMBER_BOTTOM))
     if isinstance(constant, str):
-        return strings(_ordered(operator, constant, constant + NEXT, STRING_BOTTOM))
-    return numbers(_ordered(operator, (constant, 0), (constant, 1), NUMBER_BOTTOM))
+        return strings(CUTS[operator](constant, constant + NEXT, STRING_BOTTOM))
+    if COMPARISONS[operator].ordering:
+        return None
+    return Booleans(frozenset([bool(constant) if operator == "=" else not constant]))
 
 
-def _ordered(operator: str, below: Cut, above: Cut, bottom: Cut) -> Cuts:
-    """The cuts of x operator constant, given the cuts around the constant and the one below everything."""
-    if operator == "=":
-        return (below, above)
-    if operator == ">":
-        return (above,)
-    if operator == ">=":
-        return (below,)
-    if operator == "<=":
-        return (bottom, above)
-    rest = () if operator == "<" else (above,)
-    return rest if below == bottom else (bottom, below, *rest)  # nothing is below the empty string
+def _below(below: Cut, above: Cut, bottom: Cut) -> Cuts:
+    return () if below == bottom else (bottom, below)  # nothing is below the empty string
+
+
+# The cuts of x operator constant, from the cuts around the constant and the one below everything
+CUTS: dict[str, Callable[[Cut, Cut, Cut], Cuts]] = {
+    "=": lambda below, above, bottom: (below, above),
+    "<>": lambda below, above, bottom: (*_below(below, above, bottom), above),
+    "<": _below,
+    "<=": lambda below, above, bottom: (bottom, above),
+    ">": lambda below, above, bottom: (above,),
+    ">=": lambda below, above, bottom: (below,),
+}
 
 
 def _part(points: Cuts, everything: Cuts, wanted: bool) -> Cuts:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from overstory.filters.boxes import Box, intersection_of
 from overstory.filters.cuts import Cuts, difference, intervals
-from overstory.filters.lexer import NAME
+from overstory.filters.lexer import is_bare_name
 from overstory.filters.like import ESCAPE, Like, like_prefix
 from overstory.filters.normal import implied_by
 from overstory.filters.operators import RESERVED
@@ -206,7 +206,7 @@ def print_literal(value: bool | int | float | str) -> str:
 
 
 def print_name(name: str) -> str:
-    if NAME.fullmatch(name) and name.upper() not in RESERVED:
+    if is_bare_name(name) and name.upper() not in RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'
 

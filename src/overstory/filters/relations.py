@@ -1,91 +1,144 @@
 """Relations between unions of boxes: covers and intersects.
 
 One box covers another set by set. Whether *several* boxes together cover one is decided by cutting: take one of
-them away from the box, and ask whether the others cover every piece that is left. Two things keep that small. A
-coverer counts only if it can hold a part of the box that no looser coverer holds (see ``_helps``), and the work is
-counted: past ``MOST_PIECES`` the answer is the safe one, that it does not cover.
+them away from the box, and ask whether the others cover every piece that is left. Three things keep that small.
+Only boxes that overlap the one asked about are looked at. One that cannot hold anything that looser ones do not hold
+is left out (see ``_beyond``). And the work is counted: past ``MOST_PIECES`` the answer is the safe one, no.
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from typing import TypeAlias
 
 from overstory.filters import value_sets
 from overstory.filters.boxes import Box
-from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Presence, ValueSet
+from overstory.filters.cuts import Cut, union_of
+from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Numbers, Presence, Strings, ValueSet
 
 MOST_PIECES = 20_000
+FEW = 4  # boxes that are looked through faster than they are sorted out
+
+Hull: TypeAlias = tuple[Cut, Cut | None, Box]  # where a box starts and stops in the attribute that tells most
 
 
-def covers(outer: Sequence[Box], inner: Sequence[Box]) -> bool:
-    for box in inner:
-        for coverer in outer:
-            if coverer.covers(box):
-                break
-        else:
-            if len(outer) < 2 or not _Cutting().covered(box, outer):
-                return False
-    return True
+class Union:
+    """Boxes together, made ready to be asked many times which of them overlap a box."""
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self.boxes = boxes
+        self.name, self.kind = ("", Presence) if len(boxes) <= FEW else _telling_attribute(boxes)
+        self.hulls: list[Hull] = []
+        if self.name:
+            self.hulls = [(*_hull(box.sets[self.name]), box) for box in boxes]
+
+    def overlapping(self, box: Box) -> Sequence[Box]:
+        """At least the boxes that overlap this one."""
+        asked = box.sets.get(self.name)
+        if type(asked) is not self.kind:
+            return self.boxes
+        start, stop = _hull(asked)
+        if stop is None:
+            return [other for _, end, other in self.hulls if end is None or end > start]
+        return [other for begin, end, other in self.hulls if begin < stop and (end is None or end > start)]
+
+    def covers(self, inner: "Union") -> bool:
+        for box in inner.boxes:
+            near = self.overlapping(box)
+            for coverer in near:
+                if coverer.covers(box):
+                    break
+            else:
+                if len(near) < 2 or not _covered_together(box, near):
+                    return False
+        return True
+
+    def intersects(self, other: "Union") -> bool:
+        return any(near.intersect(box) is not None for box in other.boxes for near in self.overlapping(box))
 
 
-def intersects(a: Sequence[Box], b: Sequence[Box]) -> bool:
-    return any(x.intersect(y) is not None for x in a for y in b)
+def _telling_attribute(boxes: Sequence[Box]) -> tuple[str, type]:
+    """The attribute, constrained by all boxes to the same ordered kind, in which they start at the most places."""
+    best = ("", Presence, 1)
+    for name, allowed in boxes[0].sets.items():
+        kind = type(allowed)
+        if kind is Numbers or kind is Strings:
+            starts = {box.sets[name].cuts[0] for box in boxes if type(box.sets.get(name)) is kind}  # type: ignore[union-attr]
+            if len(starts) > best[2] and all(type(box.sets.get(name)) is kind for box in boxes):
+                best = (name, kind, len(starts))
+    return best[:2]
 
 
-class _Cutting:
-    def __init__(self) -> None:
-        self.pieces_left = MOST_PIECES
+def _hull(allowed: ValueSet) -> tuple[Cut, Cut | None]:
+    cuts = allowed.cuts  # type: ignore[union-attr]
+    return cuts[0], (None if len(cuts) % 2 else cuts[-1])
 
-    def covered(self, box: Box, coverers: Sequence[Box]) -> bool:
-        self.pieces_left -= 1
-        if self.pieces_left < 0:
-            return False
-        helping = [coverer for coverer in coverers if _helps(coverer, box)]
-        if any(coverer.covers(box) for coverer in helping):
+
+def _covered_together(box: Box, coverers: Sequence[Box]) -> bool:
+    """Whether the coverers, none of which holds all of the box, do so together."""
+    pieces = [(box, coverers)]
+    for _ in range(MOST_PIECES):
+        if not pieces:
             return True
+        piece, candidates = pieces.pop()
+        helping = [(names, box) for box in candidates if (names := _beyond(box, piece)) is not None]
+        if not all(names for names, _ in helping):
+            continue  # one of them holds all of the piece
         if len(helping) < 2:
             return False
-        # Cutting along few attributes leaves few pieces.
-        first = min(helping, key=lambda coverer: len(_uncovered(coverer, box)))
-        others = [coverer for coverer in helping if coverer is not first]
-        return all(self.covered(piece, others) for piece in _cut_away(box, first))
+        # Cutting along few attributes leaves few pieces; if only one is left, no cutting is needed.
+        names, first = min(helping, key=lambda pair: len(pair[0]))
+        if len(names) == 1 and all(other == names for other, _ in helping):
+            together = _merged_sets([coverer.sets[names[0]] for _, coverer in helping])
+            if together is not None and names[0] in piece.sets:
+                if not value_sets.covers(together, piece.sets[names[0]]):
+                    return False
+                continue
+        others = [coverer for _, coverer in helping if coverer is not first]
+        pieces += [(part, others) for part in _cut_away(piece, first, names)]
+    return False
 
 
-def _helps(coverer: Box, box: Box) -> bool:
-    """Whether ``coverer`` may be needed to cover ``box``.
+def _merged_sets(sets: list[ValueSet]) -> ValueSet | None:
+    """The union of sets where it is one set."""
+    if len({(type(allowed), allowed.merge_key()) for allowed in sets}) != 1 or isinstance(sets[0], Presence):
+        return None
+    if isinstance(sets[0], Numbers):
+        return Numbers(union_of(allowed.cuts for allowed in sets))  # type: ignore[union-attr]
+    return reduce(lambda a, b: a.merge(b), sets)  # type: ignore[arg-type, return-value]
 
-    It is not if they are disjoint or if it asks for a residual that the box lacks. It is not either if for some
+
+def _beyond(coverer: Box, box: Box) -> list[str] | None:
+    """The attributes in which the box reaches beyond the coverer; None if the coverer is of no help.
+
+    It is of none if they are disjoint or if it asks for a residual that the box lacks. Nor is it if for some
     attribute it asks for a kind of value, and the box for presence, for nothing, or for another kind: it then
     cannot hold the values of the box that have only that other kind, and whatever holds those holds all the rest.
     """
     if not coverer.residuals <= box.residuals:
-        return False
+        return None
+    names = []
     for name, asked in coverer.sets.items():
         given = box.sets.get(name)
         if given is None:
             if not isinstance(asked, Presence):
-                return False
-        elif not _comparable(asked, given) or value_sets.intersect(asked, given) is None:
-            return False
-    return True
+                return None
+            names.append(name)
+        elif not value_sets.covers(asked, given):
+            if not _comparable(asked, given) or value_sets.intersect(asked, given) is None:
+                return None
+            names.append(name)
+    return names
 
 
 def _comparable(asked: ValueSet, given: ValueSet) -> bool:
     return type(asked) is type(given) or isinstance(asked, Presence) or isinstance(given, Faces)
 
 
-def _uncovered(coverer: Box, box: Box) -> list[str]:
-    """The attributes in which the box reaches beyond the coverer."""
-    return [
-        name
-        for name, asked in coverer.sets.items()
-        if (given := box.sets.get(name)) is None or not value_sets.covers(asked, given)
-    ]
-
-
-def _cut_away(box: Box, coverer: Box) -> list[Box]:
+def _cut_away(box: Box, coverer: Box, names: list[str]) -> list[Box]:
     """The parts of the box outside the coverer, one attribute at a time and inside it in those before."""
     pieces = []
     sets = dict(box.sets)
-    for name in _uncovered(coverer, box):
+    for name in names:
         asked, given = coverer.sets[name], sets.get(name)
         outside = _opposite(asked) if given is None else value_sets.subtract(given, asked)
         pieces += [Box({**sets, name: part}, box.residuals) for part in outside]

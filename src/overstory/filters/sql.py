@@ -4,8 +4,7 @@
     conjunction = negation { AND negation }
     negation    = NOT negation | test
     test        = sum [ comparison sum | [NOT] (BETWEEN … | IN … | LIKE … | HAS ANY …) | IS [NOT] NULL ]
-    sum         = product { (+|-) product }
-    product     = signed { (*|/|%) signed }
+    sum         = signed { (+|-|*|/|%) signed }, the last three binding more tightly
     signed      = (+|-) signed | number | string | name | TRUE | FALSE | FUNCTION(…) | EXISTS(…) | (condition)
 
 Parentheses hold conditions and values alike, so the levels below ``test`` may give either; ``as_condition`` and
@@ -15,10 +14,10 @@ Parentheses hold conditions and values alike, so the levels below ``test`` may g
 from collections.abc import Callable
 from typing import TypeVar
 
-from overstory.filters.lexer import END, NAME, NUMBER_START, Tokens
+from overstory.filters.lexer import END, NUMBER_START, Tokens, starts_name
 from overstory.filters.like import parse_like
 from overstory.filters.limits import Limits
-from overstory.filters.operators import COMPARISONS, FUNCTIONS, RESERVED, SPELLINGS
+from overstory.filters.operators import COMPARISON_TOKENS, FUNCTIONS, RESERVED
 from overstory.filters.syntax import (
     And,
     Arithmetic,
@@ -37,6 +36,7 @@ from overstory.filters.syntax import (
     Value,
 )
 
+BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 ONLY_CONDITIONS = frozenset((Compare, In, LikeTest, IsNull, HasAny, Not, And, Or))
 Node = Condition | Value
 T = TypeVar("T")
@@ -59,12 +59,12 @@ class Parser(Tokens):
         operator = self.index
         if self.tokens[operator].upper() != "OR":
             return first
-        operands = [self.as_condition(first, start)]
+        operands = _operands(self.as_condition(first, start), Or)
         while self.tokens[self.index].upper() == "OR":
             self.index += 1
             start = self.index
-            operands.append(self.as_condition(self.conjunction(), start))
-        return Or(tuple(o for operand in operands for o in _operands(operand, Or)), operator)
+            operands += _operands(self.as_condition(self.conjunction(), start), Or)
+        return Or(tuple(operands), operator)
 
     def conjunction(self) -> Node:
         start = self.index
@@ -72,12 +72,12 @@ class Parser(Tokens):
         operator = self.index
         if self.tokens[operator].upper() != "AND":
             return first
-        operands = [self.as_condition(first, start)]
+        operands = _operands(self.as_condition(first, start), And)
         while self.tokens[self.index].upper() == "AND":
             self.index += 1
             start = self.index
-            operands.append(self.as_condition(self.negation(), start))
-        return And(tuple(o for operand in operands for o in _operands(operand, And)), operator)
+            operands += _operands(self.as_condition(self.negation(), start), And)
+        return And(tuple(operands), operator)
 
     def negation(self) -> Node:
         if self.tokens[self.index].upper() != "NOT":
@@ -93,8 +93,8 @@ class Parser(Tokens):
         start = self.index
         left = self.sum()
         token = self.tokens[self.index]
-        symbol = SPELLINGS.get(token, token)
-        if symbol in COMPARISONS:
+        symbol = COMPARISON_TOKENS.get(token)
+        if symbol is not None:
             value = self.as_value(left, start)
             self.index += 1
             return Compare(symbol, value, self.operand())
@@ -166,24 +166,15 @@ class Parser(Tokens):
         start = self.index
         return self.as_value(self.sum(), start)
 
-    def sum(self) -> Node:
-        start = self.index
-        left = self.product()
-        while (operator := self.tokens[self.index]) == "+" or operator == "-":
-            value = self.as_value(left, start)
-            self.index += 1
-            right_start = self.index
-            left = Arithmetic(operator, value, self.as_value(self.product(), right_start))
-        return left
-
-    def product(self) -> Node:
+    def sum(self, loosest: int = 0) -> Node:
+        """Operators that bind more tightly than ``loosest``, from left to right."""
         start = self.index
         left = self.signed()
-        while (operator := self.tokens[self.index]) == "*" or operator == "/" or operator == "%":
+        while (binding := BINDING.get(operator := self.tokens[self.index], 0)) > loosest:
             value = self.as_value(left, start)
             self.index += 1
             right_start = self.index
-            left = Arithmetic(operator, value, self.as_value(self.signed(), right_start))
+            left = Arithmetic(operator, value, self.as_value(self.sum(binding), right_start))
         return left
 
     def signed(self) -> Node:
@@ -224,8 +215,9 @@ class Parser(Tokens):
         token = self.tokens[self.index]
         if token[:1] == '"':
             return Attribute(self.quoted_name())
-        if not NAME.match(token):
-            self.wrong("expected a value" if token in (END, ")", ",") or token in COMPARISONS else f"{token!r} is not expected")
+        if not starts_name(token):
+            missing = token in (END, ")", ",") or token in COMPARISON_TOKENS
+            self.wrong("expected a value" if missing else f"{token!r} is not expected here")
         word = token.upper()
         if word == "TRUE" or word == "FALSE":
             self.index += 1
@@ -285,6 +277,6 @@ TESTS: dict[str, Callable[[Parser, Value, int], Condition]] = {
 }
 
 
-def _operands(condition: Condition, kind: type[And] | type[Or]) -> tuple[Condition, ...]:
+def _operands(condition: Condition, kind: type[And] | type[Or]) -> list[Condition]:
     """A conjunction within a conjunction, or a disjunction within one, is the same as one long one."""
-    return condition.operands if type(condition) is kind else (condition,)
+    return list(condition.operands) if type(condition) is kind else [condition]

@@ -11,65 +11,65 @@ import msgspec
 from overstory.filters.like import Like
 
 
-class Attribute(msgspec.Struct, frozen=True):
+class Attribute(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class Literal(msgspec.Struct, frozen=True):
+class Literal(msgspec.Struct, frozen=True, gc=False):
     value: bool | int | float | str
 
 
-class Signed(msgspec.Struct, frozen=True):
+class Signed(msgspec.Struct, frozen=True, gc=False):
     sign: str  # + or -
     operand: "Value"
 
 
-class Arithmetic(msgspec.Struct, frozen=True):
+class Arithmetic(msgspec.Struct, frozen=True, gc=False):
     operator: str  # + - * / %
     left: "Value"
     right: "Value"
 
 
-class Function(msgspec.Struct, frozen=True):
+class Function(msgspec.Struct, frozen=True, gc=False):
     name: str  # upper case, of operators.FUNCTIONS
     arguments: "tuple[Value, ...]"
 
 
-class Compare(msgspec.Struct, frozen=True):
+class Compare(msgspec.Struct, frozen=True, gc=False):
     operator: str  # of operators.COMPARISONS
     left: "Value"
     right: "Value"
 
 
-class In(msgspec.Struct, frozen=True):
+class In(msgspec.Struct, frozen=True, gc=False):
     operand: "Value"
     options: "tuple[Value, ...]"
 
 
-class LikeTest(msgspec.Struct, frozen=True):
+class LikeTest(msgspec.Struct, frozen=True, gc=False):
     operand: "Value"
     like: Like
 
 
-class IsNull(msgspec.Struct, frozen=True):
+class IsNull(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class HasAny(msgspec.Struct, frozen=True):
+class HasAny(msgspec.Struct, frozen=True, gc=False):
     name: str
     words: frozenset[str]
 
 
-class Not(msgspec.Struct, frozen=True):
+class Not(msgspec.Struct, frozen=True, gc=False):
     operand: "Condition"
 
 
-class And(msgspec.Struct, frozen=True):
+class And(msgspec.Struct, frozen=True, gc=False):
     operands: "tuple[Condition, ...]"
     position: int = 0
 
 
-class Or(msgspec.Struct, frozen=True):
+class Or(msgspec.Struct, frozen=True, gc=False):
     operands: "tuple[Condition, ...]"
     position: int = 0
 

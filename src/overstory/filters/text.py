@@ -17,6 +17,8 @@ def checked_text(text: str | bytes, limits: Limits) -> str:
             before = text[: error.start].decode()
             rest = text[error.start :].decode(errors="replace")
             raise FilterSyntaxError(problem, before + rest, len(before)) from None
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError as error:

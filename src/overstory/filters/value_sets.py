@@ -38,7 +38,7 @@ ALL_NUMBERS: Cuts = (NUMBER_BOTTOM,)
 ALL_STRINGS: Cuts = (STRING_BOTTOM,)
 
 
-class Presence(msgspec.Struct, frozen=True):
+class Presence(msgspec.Struct, frozen=True, gc=False):
     present: bool
 
     def contains(self, value: object) -> bool:
@@ -63,7 +63,7 @@ class Presence(msgspec.Struct, frozen=True):
 PRESENT, ABSENT = Presence(True), Presence(False)
 
 
-class Numbers(msgspec.Struct, frozen=True):
+class Numbers(msgspec.Struct, frozen=True, gc=False):
     cuts: Cuts
 
     def contains(self, value: object) -> bool:
@@ -71,7 +71,10 @@ class Numbers(msgspec.Struct, frozen=True):
         return number is not None and cut.contains(self.cuts, (number, 0))
 
     def covers(self, other: "Numbers") -> bool:
-        return cut.is_subset(other.cuts, self.cuts)
+        ours, theirs = self.cuts, other.cuts
+        if len(ours) == 2 and len(theirs) == 2:  # one interval each: what is asked most
+            return bool(ours[0] <= theirs[0] and theirs[1] <= ours[1])
+        return cut.is_subset(theirs, ours)
 
     def intersect(self, other: "Numbers") -> "Numbers | None":
         return numbers(cut.intersection(self.cuts, other.cuts))
@@ -95,7 +98,7 @@ def points_of_numbers(values: Iterable[Number]) -> Cuts:
     return tuple((value, side) for value in sorted(set(values)) for side in (0, 1))
 
 
-class Booleans(msgspec.Struct, frozen=True):
+class Booleans(msgspec.Struct, frozen=True, gc=False):
     allowed: frozenset[bool]
 
     def contains(self, value: object) -> bool:
@@ -122,7 +125,7 @@ def booleans(allowed: frozenset[bool]) -> Booleans | None:
     return Booleans(allowed) if allowed else None
 
 
-class Strings(msgspec.Struct, frozen=True):
+class Strings(msgspec.Struct, frozen=True, gc=False):
     """Strings in ``cuts`` that match every pattern of ``likes`` paired with True, and none paired with False."""
 
     cuts: Cuts
@@ -137,7 +140,9 @@ class Strings(msgspec.Struct, frozen=True):
         )
 
     def covers(self, other: "Strings") -> bool:
-        return cut.is_subset(other.cuts, self.cuts) and all(other.implies(*like) for like in self.likes)
+        return cut.is_subset(other.cuts, self.cuts) and (
+            not self.likes or all(other.implies(*like) for like in self.likes)
+        )
 
     def intersect(self, other: "Strings") -> "Strings | None":
         return strings(cut.intersection(self.cuts, other.cuts), self.likes | other.likes)
@@ -253,7 +258,7 @@ def _prefixes_of(cuts: Cuts) -> list[Like] | None:
     likes = []
     for start, stop in cut.intervals(cuts):
         if stop == start + NEXT:
-            likes.append(Like((tuple(start),)))
+            likes.append(Like((start,)))
         elif stop == after_prefix(start):
             likes.append(like_prefix(start))
         else:
@@ -264,7 +269,7 @@ def _prefixes_of(cuts: Cuts) -> list[Like] | None:
 ANY_NUMBER, ANY_STRING = Numbers(ALL_NUMBERS), Strings(ALL_STRINGS)
 
 
-class Keywords(msgspec.Struct, frozen=True):
+class Keywords(msgspec.Struct, frozen=True, gc=False):
     """Lists that hit every set of words in ``hits`` and contain none of ``misses``."""
 
     hits: frozenset[frozenset[str]]
@@ -308,7 +313,7 @@ def keywords(hits: frozenset[frozenset[str]], misses: frozenset[str] = frozenset
     return Keywords(frozenset(hit for hit in open_hits if not any(other < hit for other in open_hits)), misses)
 
 
-class Faces(msgspec.Struct, frozen=True):
+class Faces(msgspec.Struct, frozen=True, gc=False):
     """Untyped values whose text and whose number or boolean are both allowed; nothing typed is in here."""
 
     strings: Strings

@@ -1,0 +1,150 @@
+"""The laws that every filter obeys, attacked by a generator."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from overstory import Filter, FilterLimitError, parse_filter
+from overstory.filters import syntax as s
+
+from . import oracle
+from .strategies import box_conditions, conditions, events, text_of
+
+
+def parsed(condition: s.Condition) -> Filter:
+    try:
+        return parse_filter(text_of(condition))
+    except FilterLimitError:
+        assume(False)
+        raise
+
+
+filters = conditions.map(parsed)
+box_filters = box_conditions.map(parsed)
+
+
+@given(conditions)
+def test_parsing_what_is_written_gives_the_same_tree(condition: s.Condition) -> None:
+    assert unplaced(parsed(condition).condition) == unplaced(condition)
+
+
+def unplaced(node: s.Condition) -> s.Condition:
+    """Without positions, and with nested conjunctions and disjunctions made one, as the parser does."""
+    if isinstance(node, s.Not):
+        return s.Not(unplaced(node.operand))
+    if isinstance(node, (s.And, s.Or)):
+        kind = type(node)
+        flat = [o for each in map(unplaced, node.operands) for o in (each.operands if type(each) is kind else [each])]  # type: ignore[union-attr]
+        return kind(tuple(flat))
+    return node
+
+
+@given(conditions, st.lists(events, min_size=1, max_size=5))
+def test_evaluation_means_what_the_tree_says(condition: s.Condition, some: list[oracle.Event]) -> None:
+    wanted = parsed(condition)
+    for event in some:
+        assert wanted.evaluate(event) is oracle.truth(condition, event)
+
+
+@given(conditions, st.lists(events, min_size=1, max_size=5))
+def test_the_normal_form_holds_exactly_the_events_that_match(
+    condition: s.Condition, some: list[oracle.Event]
+) -> None:
+    wanted = parsed(condition)
+    for event in some:
+        assert any(box.contains(event) for box in wanted.boxes) == (oracle.truth(condition, event) is True)
+
+
+@given(box_conditions)
+def test_the_normal_form_is_right_on_every_cell(condition: s.Condition) -> None:
+    wanted = parsed(condition)
+    for event in oracle.events_of(condition):
+        assert any(box.contains(event) for box in wanted.boxes) == (oracle.truth(condition, event) is True)
+
+
+@given(filters)
+def test_print_then_parse_is_the_identity(wanted: Filter) -> None:
+    printed = str(wanted)
+    assert parse_filter(printed) == wanted
+    assert str(parse_filter(printed)) == printed
+
+
+@given(filters, filters, st.lists(events, min_size=1, max_size=8))
+def test_covers_implies_implication_and_intersects_is_safe(a: Filter, b: Filter, some: list[oracle.Event]) -> None:
+    covers, intersects = a.covers(b), a.intersects(b)
+    for event in some:
+        in_a, in_b = a.matches(event), b.matches(event)
+        assert in_a or not in_b or not covers
+        assert intersects or not (in_a and in_b)
+
+
+@given(box_conditions, box_conditions)
+def test_between_boxes_covers_is_implication_and_intersects_is_exact(a: s.Condition, b: s.Condition) -> None:
+    outer, inner = parsed(a), parsed(b)
+    implied, shared = True, False
+    for event in oracle.events_of(a, b):
+        in_a, in_b = oracle.truth(a, event) is True, oracle.truth(b, event) is True
+        implied &= in_a or not in_b
+        shared |= in_a and in_b
+    assert outer.covers(inner) == implied
+    assert outer.intersects(inner) == shared
+
+
+@given(filters, filters, filters)
+def test_covers_is_a_preorder(a: Filter, b: Filter, c: Filter) -> None:
+    assert a.covers(a)
+    both = a.union(b)
+    assert both.covers(a)
+    assert both.covers(b)
+    if a.covers(b) and b.covers(c) and a.is_exact and b.is_exact and c.is_exact:
+        assert a.covers(c) or not exact_kinds(a, b, c)
+
+
+def exact_kinds(*some: Filter) -> bool:
+    """Whether no pattern and no pair of faces is in play, so that covers has to be exact."""
+    text = repr([each.boxes for each in some])
+    return "Faces" not in text and "likes=frozenset({" not in text
+
+
+@given(box_filters, box_filters, box_filters)
+def test_covers_between_boxes_is_transitive(a: Filter, b: Filter, c: Filter) -> None:
+    wider = a.union(b)
+    widest = wider.union(c)
+    assert wider.covers(a)
+    assert widest.covers(wider)
+    assert widest.covers(a)
+    if a.covers(b) and b.covers(c):
+        assert a.covers(c)
+
+
+@given(filters, filters)
+def test_intersects_is_symmetric(a: Filter, b: Filter) -> None:
+    assert a.intersects(b) == b.intersects(a)
+
+
+@given(filters, filters, st.lists(events, min_size=1, max_size=5))
+def test_union_matches_what_either_matches(a: Filter, b: Filter, some: list[oracle.Event]) -> None:
+    both = a.union(b)
+    for event in some:
+        assert both.evaluate(event) is oracle.any_of([a.evaluate(event), b.evaluate(event)])
+        assert any(box.contains(event) for box in both.boxes) == both.matches(event)
+
+
+@given(box_filters, box_filters)
+def test_union_is_the_least_cover(a: Filter, b: Filter) -> None:
+    both = a.union(b)
+    assert both.covers(a)
+    assert both.covers(b)
+    assert both.equals(b.union(a))
+    assert a.covers(b) == both.equals(a)
+
+
+@pytest.mark.parametrize("left", [True, False, None])
+@pytest.mark.parametrize("right", [True, False, None])
+def test_three_valued_logic(left: bool | None, right: bool | None) -> None:
+    event = {"p": left, "q": right}
+    both = parse_filter("p AND q").evaluate(event)
+    either = parse_filter("p OR q").evaluate(event)
+    assert both is (False if left is False or right is False else None if None in (left, right) else True)
+    assert either is (True if left is True or right is True else None if None in (left, right) else False)
+    assert parse_filter("NOT p").evaluate(event) is (None if left is None else not left)
