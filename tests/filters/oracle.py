@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from itertools import chain, combinations, product
+from itertools import chain, combinations, pairwise, product
 
 from overstory import Untyped
 from overstory.filters import syntax as s
@@ -18,7 +18,7 @@ from overstory.filters.printing import print_like
 Event = dict[str, object]
 
 
-def truth(node: s.Condition, event: Event) -> bool | None:
+def truth(node: s.Condition, event: Event) -> bool | None:  # noqa: C901
     match node:
         case s.Literal(value):
             return value if isinstance(value, bool) else None
@@ -29,10 +29,10 @@ def truth(node: s.Condition, event: Event) -> bool | None:
         case s.IsNull(name):
             return event.get(name) is None
         case s.HasAny(name, words):
-            value = event.get(name)
-            if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+            given = event.get(name)
+            if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
                 return None
-            return any(word in words for word in value)
+            return any(word in words for word in given)
         case s.LikeTest(operand, like):
             text = face(value_of(operand, event), str)
             return None if text is None else re.fullmatch(regex(like), str(text), re.DOTALL) is not None
@@ -127,7 +127,7 @@ def compare(operator: str, left: object, right: object) -> bool | None:
         if x is not None and y is not None:
             if kind is bool and operator not in ("=", "<>"):
                 return None
-            less, equal = x < y, x == y  # type: ignore[operator]
+            less, equal = bool(x < y), x == y  # type: ignore[operator]
             return {
                 "=": equal,
                 "<>": not equal,
@@ -152,12 +152,12 @@ def face(value: object, kind: type) -> object:
             return None
         if isinstance(value, str):
             return None
+        if value in (math.inf, -math.inf):
+            return None  # the text was no float
     if isinstance(value, bool):
         return value if kind is bool else None
     if isinstance(value, (int, float)):
-        return value if kind is float and value == value and value not in (math.inf, -math.inf) else (
-            value if kind is float and isinstance(value, float) and math.isinf(value) else None
-        )
+        return value if kind is float and not math.isnan(value) else None
     return value if isinstance(value, str) and kind is str else None
 
 
@@ -203,7 +203,7 @@ def representatives(constants: list[object]) -> list[object]:
     if any(isinstance(c, bool) for c in constants) or None in constants:
         values += [True, False]
     if numbers:
-        between = [(a + b) / 2 for a, b in zip(numbers, numbers[1:], strict=False)]
+        between = [(a + b) / 2 for a, b in pairwise(numbers)]
         values += [*numbers, *between, numbers[0] - 1, numbers[-1] + 1, math.inf, -math.inf]
         values += [Untyped(json.dumps(n)) for n in numbers]
     if strings:

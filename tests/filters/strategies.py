@@ -34,10 +34,12 @@ def literals(values: st.SearchStrategy[Any]) -> st.SearchStrategy[s.Literal]:
 
 values = st.recursive(
     attributes | literals(scalars),
-    lambda inner: st.builds(s.Arithmetic, st.sampled_from("+-*/%"), inner, inner)
-    | st.builds(s.Signed, st.sampled_from("+-"), inner)
-    | st.builds(lambda name, value: s.Function(name, (value,)), st.sampled_from(["LOWER", "UPPER"]), inner)
-    | st.builds(lambda name, *both: s.Function(name, both), st.sampled_from(["LEFT", "RIGHT"]), inner, inner),
+    lambda inner: (
+        st.builds(s.Arithmetic, st.sampled_from("+-*/%"), inner, inner)
+        | st.builds(s.Signed, st.sampled_from("+-"), inner)
+        | st.builds(lambda name, value: s.Function(name, (value,)), st.sampled_from(["LOWER", "UPPER"]), inner)
+        | st.builds(lambda name, *both: s.Function(name, both), st.sampled_from(["LEFT", "RIGHT"]), inner, inner)
+    ),
     max_leaves=4,
 )
 
@@ -92,7 +94,7 @@ event_values = (
 events = st.dictionaries(names, event_values)
 
 
-def text_of(node: Any) -> str:
+def text_of(node: Any) -> str:  # noqa: C901
     """SQL with every parenthesis that could matter."""
     match node:
         case s.Literal(value):

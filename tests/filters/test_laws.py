@@ -34,7 +34,7 @@ def unplaced(node: s.Condition) -> s.Condition:
         return s.Not(unplaced(node.operand))
     if isinstance(node, (s.And, s.Or)):
         kind = type(node)
-        flat = [o for each in map(unplaced, node.operands) for o in (each.operands if type(each) is kind else [each])]  # type: ignore[union-attr]
+        flat = [o for each in map(unplaced, node.operands) for o in (each.operands if type(each) is kind else [each])]
         return kind(tuple(flat))
     return node
 
@@ -47,9 +47,7 @@ def test_evaluation_means_what_the_tree_says(condition: s.Condition, some: list[
 
 
 @given(conditions, st.lists(events, min_size=1, max_size=5))
-def test_the_normal_form_holds_exactly_the_events_that_match(
-    condition: s.Condition, some: list[oracle.Event]
-) -> None:
+def test_the_normal_form_holds_exactly_the_events_that_match(condition: s.Condition, some: list[oracle.Event]) -> None:
     wanted = parsed(condition)
     for event in some:
         assert any(box.contains(event) for box in wanted.boxes) == (oracle.truth(condition, event) is True)

@@ -125,9 +125,7 @@ def _merge_keys(box: Box) -> dict[str, object]:
     everything = hash(box.residuals)
     for value in hashes.values():
         everything ^= value
-    return {
-        name: (name, allowed.merge_key(), everything ^ hashes[name]) for name, allowed in box.sets.items()
-    }
+    return {name: (name, allowed.merge_key(), everything ^ hashes[name]) for name, allowed in box.sets.items()}
 
 
 def _differ_only_in(name: str, a: Box, b: Box) -> bool:

@@ -31,7 +31,6 @@ from overstory.filters.syntax import (
 from overstory.model.values import (
     Attributes,
     Number,
-    Untyped,
     boolean_face,
     list_face,
     number_face,

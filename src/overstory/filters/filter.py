@@ -32,7 +32,7 @@ class Filter:
         return self.evaluate(attributes) is True
 
     def covers(self, other: "Filter") -> bool:
-        """Whether every event that matches ``other`` matches this one. Exact on boxes, else safe: maybe a missed yes."""
+        """Whether every event that matches ``other`` matches this one. Exact on boxes, else safe: may miss a yes."""
         return self._union().covers(other._union())
 
     def intersects(self, other: "Filter") -> bool:

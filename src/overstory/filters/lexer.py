@@ -120,4 +120,8 @@ class Tokens:
         raise FilterLimitError(problem, self.text, self.position(self.index if index is None else index))
 
     def position(self, index: int) -> int:
-        return len(self.text) if self.tokens[index] == END else next(match.start(1) for i, match in enumerate(TOKEN.finditer(self.text)) if i == index)
+        return (
+            len(self.text)
+            if self.tokens[index] == END
+            else next(match.start(1) for i, match in enumerate(TOKEN.finditer(self.text)) if i == index)
+        )

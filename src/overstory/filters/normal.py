@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from overstory.filters.boxes import EVERYTHING, Box, absorbed, canonical, intersection_of, merged, simplified
 from overstory.filters.cuts import Cut, Cuts, difference
-from overstory.filters.evaluate import compile_condition
+from overstory.filters.evaluate import compile_condition, compile_value
 from overstory.filters.operators import COMPARISONS
 from overstory.filters.syntax import (
     And,
@@ -57,7 +57,7 @@ WORK = 16  # as many times the boxes allowed in the result may be made on the wa
 MOST_TO_ABSORB = 4  # as many times that may be compared with each other
 
 
-class TooManyBoxes(Exception):
+class TooManyBoxesError(Exception):
     """Raised within this package only; ``token`` is where the operator stands."""
 
     def __init__(self, token: int) -> None:
@@ -100,7 +100,7 @@ class Normaliser:
                 size = len(result) * len(boxes)
                 self.work_left -= size
                 if size > self.most_boxes or self.work_left < 0:
-                    raise TooManyBoxes(token)
+                    raise TooManyBoxesError(token)
                 result = simplified([s for a, b in product(result, boxes) if (s := a.intersect(b)) is not None])
         return result
 
@@ -110,10 +110,10 @@ class Normaliser:
             return tuple(boxes)
         alternatives = merged(boxes)
         if len(alternatives) > MOST_TO_ABSORB * self.most_boxes:
-            raise TooManyBoxes(token)
+            raise TooManyBoxesError(token)
         result = absorbed(alternatives)
         if len(result) > self.most_boxes:
-            raise TooManyBoxes(token)
+            raise TooManyBoxesError(token)
         return result
 
     def is_in(self, condition: In, wanted: bool) -> Boxes:
@@ -165,12 +165,22 @@ def _compare(condition: Compare, wanted: bool) -> Boxes:
     comparison = COMPARISONS[condition.operator]
     if not wanted:
         comparison = COMPARISONS[comparison.negated]
-    left, right = condition.left, condition.right
+    left, right = folded(condition.left), folded(condition.right)
+    if left is None or right is None:
+        return NOTHING
     if type(right) is Literal and type(left) is Attribute:
         return _box(left.name, compared_with(comparison.symbol, right.value))
     if type(left) is Literal and type(right) is Attribute:
         return _box(right.name, compared_with(comparison.flipped, left.value))
     return _residual(canonical(Compare(comparison.symbol, left, right)))
+
+
+def folded(value: Value) -> Value | None:
+    """A value without attributes is worked out; None if it is unknown."""
+    if type(value) is Attribute or type(value) is Literal or any(_implied(value, PRESENT)):
+        return value
+    constant = compile_value(value)({})
+    return Literal(constant) if isinstance(constant, (int, float, str)) else None
 
 
 def compared_with(operator: str, constant: bool | int | float | str) -> ValueSet | None:
@@ -239,8 +249,9 @@ def _implied(value: Value, fits: ValueSet) -> Iterator[Box]:
         yield from _implied(value.left, ANY_NUMBER)
         yield from _implied(value.right, ANY_NUMBER)
     elif isinstance(value, Function):
-        for argument, needed in zip(value.arguments, (ANY_STRING, ANY_NUMBER), strict=False):
-            yield from _implied(argument, needed)
+        needed: tuple[ValueSet, ...] = (ANY_STRING, ANY_NUMBER)
+        for argument, kind in zip(value.arguments, needed, strict=False):
+            yield from _implied(argument, kind)
 
 
 LEAVES: dict[type, Callable[[Any, bool], Boxes]] = {

@@ -29,7 +29,7 @@ COMPARISONS = {
 COMPARISON_TOKENS = {symbol: symbol for symbol in COMPARISONS} | {"!=": "<>"}  # as written, and as meant
 
 FUNCTIONS = {"LOWER": 1, "UPPER": 1, "LEFT": 2, "RIGHT": 2}  # and their number of arguments
-RESERVED = frozenset("AND OR NOT TRUE FALSE NULL IS IN LIKE BETWEEN ESCAPE".split())
+RESERVED = frozenset(["AND", "OR", "NOT", "TRUE", "FALSE", "NULL", "IS", "IN", "LIKE", "BETWEEN", "ESCAPE"])
 
 # PADRES writes numeric comparisons as SQL does
 PADRES_STRING_OPERATORS = {

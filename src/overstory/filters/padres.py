@@ -1,7 +1,7 @@
 """The PADRES front end: ``[attribute,operator,value]`` triples, and ``[attribute,value]`` pairs for publications.
 
-    filter      = triple { , triple } [ ; ]
-    publication = pair { , pair } [ ; [ timestamp ; ] ]
+filter      = triple { , triple } [ ; ]
+publication = pair { , pair } [ ; [ timestamp ; ] ]
 """
 
 import re
@@ -31,6 +31,7 @@ TOKEN = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
+TIMESTAMP = re.compile(r"\w{3} \w{3} \d\d \d\d:\d\d:\d\d [\w:+-]+ \d{4}\s*;?\s*", re.ASCII)
 END = ""
 PATTERNS = dict(zip(PADRES_PATTERN_OPERATORS, (like_prefix, like_suffix, like_infix), strict=True))
 T = TypeVar("T")
@@ -81,8 +82,8 @@ class Reader:
     def end(self, timestamp: bool = False) -> None:
         if self.tokens[self.index] == ";":
             self.index += 1
-            if timestamp and ";" in self.tokens[self.index :]:
-                self.index = self.tokens.index(";", self.index) + 1
+            if timestamp and TIMESTAMP.fullmatch(self.text, self.position(self.index)):
+                return
         if self.tokens[self.index] != END:
             self.wrong("expected ',' and another bracket, or the end")
 
@@ -150,6 +151,7 @@ class Reader:
             self.wrong("variables join several publications and are not supported")
         expected = f"expected a string after {operator}" if operator else "expected a number or a string"
         self.wrong(expected, advice="numbers compare with =, <, …" if operator else "")
+        return None
 
     def pattern(self, operator: str) -> str:
         at = self.index

@@ -9,7 +9,6 @@ from overstory.filters.like import ESCAPE, Like, like_prefix
 from overstory.filters.normal import implied_by
 from overstory.filters.operators import RESERVED
 from overstory.filters.syntax import (
-    Arithmetic,
     Attribute,
     Compare,
     Condition,
@@ -109,9 +108,7 @@ def _number_points(cuts: Cuts) -> list[str] | None:
 
 
 def print_strings(name: str, allowed: Strings) -> list[str]:
-    likes = sorted(
-        f"{name} {'' if wanted else 'NOT '}LIKE {print_like(like)}" for like, wanted in allowed.likes
-    )
+    likes = sorted(f"{name} {'' if wanted else 'NOT '}LIKE {print_like(like)}" for like, wanted in allowed.likes)
     if allowed.cuts == ALL_STRINGS:
         return likes or [f"{name} LIKE '%'"]
     excluded = _string_points(difference(ALL_STRINGS, allowed.cuts))

@@ -34,7 +34,7 @@ class Union:
     def overlapping(self, box: Box) -> Sequence[Box]:
         """At least the boxes that overlap this one."""
         asked = box.sets.get(self.name)
-        if type(asked) is not self.kind:
+        if asked is None or type(asked) is not self.kind:
             return self.boxes
         start, stop = _hull(asked)
         if stop is None:
@@ -58,7 +58,7 @@ class Union:
 
 def _telling_attribute(boxes: Sequence[Box]) -> tuple[str, type]:
     """The attribute, constrained by all boxes to the same ordered kind, in which they start at the most places."""
-    best = ("", Presence, 1)
+    best: tuple[str, type, int] = ("", Presence, 1)
     for name, allowed in boxes[0].sets.items():
         kind = type(allowed)
         if kind is Numbers or kind is Strings:

@@ -182,7 +182,7 @@ class Parser(Tokens):
         first = token[:1]
         if first == "'":
             return Literal(self.string("a value"))
-        if first in NUMBER_START:
+        if first in NUMBER_START and token != ".":
             return Literal(self.number())
         if first == "(":
             return self.parenthesis()
@@ -192,7 +192,8 @@ class Parser(Tokens):
 
     def sign(self, sign: str) -> Value:
         self.index += 1
-        if self.tokens[self.index][:1] in NUMBER_START:
+        token = self.tokens[self.index]
+        if token[:1] in NUMBER_START and token != ".":
             return Literal(self.number(sign))
         self.deeper()
         start = self.index
@@ -249,23 +250,24 @@ class Parser(Tokens):
             return Function(word, tuple(arguments))
         argument = arguments[0]
         if type(argument) is not Attribute:
-            self.wrong("EXISTS takes an attribute", start)
+            self.wrong("EXISTS takes an attribute", start + 2)
         return Not(IsNull(argument.name))
 
     # Telling conditions from values
 
     def as_condition(self, node: Node, start: int) -> Condition:
-        kind = type(node)
-        if kind in ONLY_CONDITIONS or kind is Attribute or (kind is Literal and type(node.value) is bool):
+        if type(node) in ONLY_CONDITIONS or type(node) is Attribute:
+            return node  # type: ignore[return-value]
+        if isinstance(node, Literal) and isinstance(node.value, bool):
             return node
-        if kind is Signed and type(node.operand) is Attribute:
+        if isinstance(node, Signed) and isinstance(node.operand, Attribute):
             return node
         self.wrong("a number or a string is no condition", start, advice="compare it with something")
 
     def as_value(self, node: Node, start: int) -> Value:
         if type(node) in ONLY_CONDITIONS:
             self.wrong("a condition is not a value", start, advice="join conditions with AND and OR")
-        return node
+        return node  # type: ignore[return-value]
 
 
 TESTS: dict[str, Callable[[Parser, Value, int], Condition]] = {

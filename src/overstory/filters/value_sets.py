@@ -278,15 +278,11 @@ class Keywords(msgspec.Struct, frozen=True, gc=False):
     def contains(self, value: object) -> bool:
         words = list_face(value)
         return (
-            words is not None
-            and self.misses.isdisjoint(words)
-            and all(not hit.isdisjoint(words) for hit in self.hits)
+            words is not None and self.misses.isdisjoint(words) and all(not hit.isdisjoint(words) for hit in self.hits)
         )
 
     def covers(self, other: "Keywords") -> bool:
-        return self.misses <= other.misses and all(
-            any(theirs <= ours for theirs in other.hits) for ours in self.hits
-        )
+        return self.misses <= other.misses and all(any(theirs <= ours for theirs in other.hits) for ours in self.hits)
 
     def intersect(self, other: "Keywords") -> "Keywords | None":
         return keywords(self.hits | other.hits, self.misses | other.misses)
@@ -395,7 +391,7 @@ def intersect(a: ValueSet, b: ValueSet) -> ValueSet | None:
 def _narrow(a: Faces, b: ValueSet) -> Faces | None:
     if isinstance(b, Strings):
         text = a.strings.intersect(b)
-        return text and faces(text, a.other)
+        return None if text is None else faces(text, a.other)
     if type(a.other) is type(b):
         allowed = intersect(a.other, b)
         return faces(a.strings, allowed) if isinstance(allowed, (Numbers, Booleans)) else None

@@ -86,4 +86,3 @@ def _split(distribution: Distribution, sets: Sequence[ValueSet | None]) -> dict[
 
 def _allowing(sets: Sequence[ValueSet | None], value: object) -> int:
     return sum(1 << i for i, allowed in enumerate(sets) if allowed is None or allowed.contains(value))
-
