@@ -14,6 +14,8 @@ class OverstoryError(Exception):
 class TextError(OverstoryError):
     """Something is wrong at ``position``, an index into ``text``."""
 
+    subject = "text"
+
     def __init__(self, problem: str, text: str, position: int, advice: str = "") -> None:
         super().__init__(problem, text, position, advice)
         self.problem = problem
@@ -24,7 +26,7 @@ class TextError(OverstoryError):
     def summary(self) -> str:
         """One line: what is wrong, where, and what to do."""
         advice = f"; {self.advice}" if self.advice else ""
-        return f"{self.problem} (character {self.position + 1}){advice}"
+        return f"{self.subject}: {self.problem} (character {self.position + 1}){advice}"
 
     def __str__(self) -> str:
         return f"{self.summary()}\n{caret(self.text, self.position)}"
@@ -32,6 +34,8 @@ class TextError(OverstoryError):
 
 class FilterError(TextError):
     """The filter's author has to change it."""
+
+    subject = "filter"
 
 
 class FilterSyntaxError(FilterError):
@@ -44,6 +48,8 @@ class FilterLimitError(FilterError):
 
 class EventError(TextError):
     """The publisher's event cannot be read."""
+
+    subject = "event"
 
 
 class DistributionError(OverstoryError):

@@ -54,8 +54,8 @@ class Filter:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the boxes say it all: no residual is left, so relations are exact. (See ``docs/filters.md``.)"""
-        return not any(box.residuals for box in self.boxes)
+        """Whether its relations with other such filters are exact: no residual is left, and no set is only safe."""
+        return all(not box.residuals and all(s.is_exact for s in box.sets.values()) for box in self.boxes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self._key() == other._key()

@@ -47,20 +47,21 @@ def print_boxes(boxes: Iterable[Box]) -> str:
 
 
 def print_box(box: Box) -> str:
-    return " AND ".join(print_parts(box)) or "TRUE"
+    conditions, residuals = print_parts(box)
+    return " AND ".join(conditions + residuals) or "TRUE"
 
 
-def print_parts(box: Box) -> list[str]:
-    """A box's conditions, without those on single attributes that its residuals imply anyway."""
+def print_parts(box: Box) -> tuple[list[str], list[str]]:
+    """A box's conditions on single attributes, without those that its residuals imply anyway; and its residuals."""
     implied = intersection_of(known for residual in box.residuals if (known := implied_by(residual)))
     known_sets = implied.sets if implied else {}
-    parts = [
+    conditions = [
         part
         for name in sorted(box.sets)
         if box.sets[name] != known_sets.get(name)
         for part in print_set(print_name(name), box.sets[name])
     ]
-    return parts + sorted(map(print_condition, box.residuals))
+    return conditions, sorted(map(print_condition, box.residuals))
 
 
 # Value sets: each is printed as conditions that are to be joined by AND.

@@ -41,6 +41,10 @@ ALL_STRINGS: Cuts = (STRING_BOTTOM,)
 class Presence(msgspec.Struct, frozen=True, gc=False):
     present: bool
 
+    @property
+    def is_exact(self) -> bool:
+        return True
+
     def contains(self, value: object) -> bool:
         return (value is not None) == self.present
 
@@ -65,6 +69,10 @@ PRESENT, ABSENT = Presence(True), Presence(False)
 
 class Numbers(msgspec.Struct, frozen=True, gc=False):
     cuts: Cuts
+
+    @property
+    def is_exact(self) -> bool:
+        return True
 
     def contains(self, value: object) -> bool:
         number = number_face(value)
@@ -101,6 +109,10 @@ def points_of_numbers(values: Iterable[Number]) -> Cuts:
 class Booleans(msgspec.Struct, frozen=True, gc=False):
     allowed: frozenset[bool]
 
+    @property
+    def is_exact(self) -> bool:
+        return True
+
     def contains(self, value: object) -> bool:
         return boolean_face(value) in self.allowed
 
@@ -130,6 +142,10 @@ class Strings(msgspec.Struct, frozen=True, gc=False):
 
     cuts: Cuts
     likes: frozenset[tuple[Like, bool]] = frozenset()
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.likes
 
     def contains(self, value: object) -> bool:
         text = string_face(value)
@@ -275,6 +291,10 @@ class Keywords(msgspec.Struct, frozen=True, gc=False):
     hits: frozenset[frozenset[str]]
     misses: frozenset[str]
 
+    @property
+    def is_exact(self) -> bool:
+        return True
+
     def contains(self, value: object) -> bool:
         words = list_face(value)
         return (
@@ -314,6 +334,10 @@ class Faces(msgspec.Struct, frozen=True, gc=False):
 
     strings: Strings
     other: Numbers | Booleans
+
+    @property
+    def is_exact(self) -> bool:
+        return points_of(self.strings.cuts) is not None
 
     def contains(self, value: object) -> bool:
         return self.strings.contains(value) and self.other.contains(value)

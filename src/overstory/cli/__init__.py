@@ -1,0 +1,56 @@
+"""The command line. One file per command; this one parses arguments and turns errors into exit codes.
+
+Exit codes: 0 ok, 1 failed, 64 usage. Errors are one line on standard error, with a caret below where there is text to
+point into; with ``--json`` they are one JSON object on standard output.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from overstory.cli import demo as demo_command
+from overstory.cli import filter as filter_command
+from overstory.cli.output import print_error
+from overstory.errors import OverstoryError, UsageError
+
+OK, FAILED, USAGE = 0, 1, 64
+COMMANDS = (demo_command, filter_command)
+
+
+class Arguments(argparse.ArgumentParser):
+    """argparse, but a wrong command line is our own kind of error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see '{self.prog} --help'")
+
+
+def parser() -> argparse.ArgumentParser:
+    arguments = Arguments(prog="overstory", description="Publish/subscribe that plans its own trees.")
+    commands = arguments.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = sys.argv[1:] if argv is None else list(argv)
+    as_json = "--json" in given
+    try:
+        arguments = parser().parse_args(given)
+        arguments.run(arguments)
+        sys.stdout.flush()
+    except UsageError as error:
+        print_error(error, as_json)
+        return USAGE
+    except OverstoryError as error:
+        print_error(error, as_json)
+        return FAILED
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        print("overstory: interrupted", file=sys.stderr)
+        return FAILED
+    return OK

@@ -1,0 +1,147 @@
+"""overstory filter: evaluate, compare and explain filters."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+from overstory.cli.output import print_json
+from overstory.errors import EventError, UsageError
+from overstory.filters import DIALECTS, Filter, parse_filter, parse_publication
+from overstory.filters.printing import print_parts
+from overstory.model.values import Untyped
+
+TRUTHS = {True: "true", False: "false", None: "unknown"}
+
+
+def add_to(commands: Any) -> None:
+    command = commands.add_parser("filter", help="evaluate, compare and explain filters")
+    verbs = command.add_subparsers(metavar="VERB", required=True)
+
+    evaluate = verbs.add_parser("eval", help="evaluate a filter on an event: true, false or unknown")
+    evaluate.add_argument("filter", metavar="FILTER")
+    evaluate.add_argument("--event", metavar="JSON", help="the event's attributes, a JSON object")
+    evaluate.add_argument("--events", metavar="FILE", help="one JSON object a line ('-' for standard input)")
+    evaluate.add_argument("--publication", metavar="TEXT", help="the event as a PADRES publication")
+    evaluate.add_argument(
+        "--property",
+        metavar="NAME=TEXT",
+        action="append",
+        default=[],
+        help="an untyped attribute, as an MQTT user property is; may be repeated",
+    )
+    evaluate.set_defaults(run=run_eval)
+
+    covers = verbs.add_parser("covers", help="whether the first filter matches all that the second matches")
+    covers.add_argument("filter", metavar="FILTER")
+    covers.add_argument("other", metavar="OTHER")
+    covers.set_defaults(run=run_covers)
+
+    explain = verbs.add_parser("explain", help="show a filter's normal form")
+    explain.add_argument("filter", metavar="FILTER")
+    explain.set_defaults(run=run_explain)
+
+    for verb in (evaluate, covers, explain):
+        verb.add_argument("--dialect", choices=sorted(DIALECTS), default="sql")
+        verb.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run_eval(arguments: argparse.Namespace) -> None:
+    wanted = parse_filter(arguments.filter, arguments.dialect)
+    properties = dict(map(untyped_property, arguments.property))
+    if arguments.events is not None:
+        run_eval_lines(wanted, arguments, properties)
+        return
+    result = wanted.evaluate({**single_event(arguments), **properties})
+    if arguments.json:
+        print_json({"result": result, "matches": result is True})
+    else:
+        print(TRUTHS[result])
+
+
+def run_eval_lines(wanted: Filter, arguments: argparse.Namespace, properties: dict[str, Untyped]) -> None:
+    if arguments.event is not None or arguments.publication is not None:
+        raise UsageError("give one of --events, --event and --publication")
+    results = (wanted.evaluate({**event, **properties}) for event in events_in(arguments.events))
+    if arguments.json:
+        known = list(results)
+        print_json({"results": known, "matches": known.count(True)})
+    else:
+        for result in results:
+            print(TRUTHS[result])
+
+
+def run_covers(arguments: argparse.Namespace) -> None:
+    first, second = (parse_filter(text, arguments.dialect) for text in (arguments.filter, arguments.other))
+    covers, covered, intersects = first.covers(second), second.covers(first), first.intersects(second)
+    exact = first.is_exact and second.is_exact
+    if arguments.json:
+        print_json({"covers": covers, "covered": covered, "intersects": intersects, "exact": exact})
+        return
+    print("yes" if covers else "no")
+    if covers and covered:
+        print("They match the same events.")
+    elif covered:
+        print("It is the other way round: the second covers the first.")
+    elif not covers:
+        print("Some events may match both." if intersects else "No event matches both.")
+    if not exact and not covers:
+        print("This is the safe answer: a part of a filter is not box-shaped. See 'overstory filter explain'.")
+
+
+def run_explain(arguments: argparse.Namespace) -> None:
+    wanted = parse_filter(arguments.filter, arguments.dialect)
+    boxes = sorted(map(print_parts, wanted.boxes))
+    if arguments.json:
+        parts = [{"conditions": conditions, "residuals": residuals} for conditions, residuals in boxes]
+        print_json({"filter": str(wanted), "exact": wanted.is_exact, "boxes": parts})
+        return
+    print(f"as SQL     {wanted}")
+    if not boxes:
+        print("boxes      none: no event matches")
+    for number, (conditions, residuals) in enumerate(boxes, 1):
+        lines = conditions + [f"{residual}   (residual)" for residual in residuals] or ["every event"]
+        for label, line in zip_longest([f"box {number}"], lines, fillvalue=""):
+            print(f"{label:<10} {line}")
+    print(f"relations  {'exact' if wanted.is_exact else 'safe, because of a part that is not box-shaped'}")
+
+
+def untyped_property(text: str) -> tuple[str, Untyped]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--property wants NAME=TEXT, not {text!r}")
+    return name, Untyped(value)
+
+
+def single_event(arguments: argparse.Namespace) -> dict[str, Any]:
+    if arguments.event is not None and arguments.publication is not None:
+        raise UsageError("give --event or --publication, not both")
+    if arguments.publication is not None:
+        return dict(parse_publication(arguments.publication))
+    return {} if arguments.event is None else event_in(arguments.event, "the event")
+
+
+def event_in(text: str, which: str) -> dict[str, Any]:
+    try:
+        event = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise EventError(f"{which} is not JSON: {error.msg[:1].lower()}{error.msg[1:]}", text, error.pos) from None
+    except (ValueError, RecursionError) as error:
+        raise EventError(f"{which} is not JSON that can be read: {error}", text, 0) from None
+    if not isinstance(event, dict):
+        raise EventError(f"{which} is not a JSON object", text, 0, 'write it as {"name": value, …}')
+    return event
+
+
+def events_in(path: str) -> Iterator[dict[str, Any]]:
+    try:
+        with sys.stdin if path == "-" else open(path, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield event_in(line.rstrip("\n"), f"line {number} of {path}")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8") from None
