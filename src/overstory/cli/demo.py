@@ -3,8 +3,10 @@
 import argparse
 from typing import Any
 
-from overstory import FilterError, Uniform, Untyped, parse_filter, parse_publication
 from overstory.cli.output import print_json
+from overstory.errors import FilterError
+from overstory.filters import Uniform, parse_filter, parse_publication
+from overstory.model.values import Untyped
 
 TRUTHS = {True: "matches", False: "does not match", None: "unknown, so it does not match"}
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from overstory.filters import value_sets
+import overstory.filters.value_sets as value_sets
 from overstory.filters.evaluate import compile_condition
 from overstory.filters.operators import COMPARISONS
 from overstory.filters.syntax import Compare, Condition, Literal, Not

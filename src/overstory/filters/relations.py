@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TypeAlias
 
-from overstory.filters import value_sets
+import overstory.filters.value_sets as value_sets
 from overstory.filters.boxes import Box
 from overstory.filters.cuts import Cut, union_of
 from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Numbers, Presence, Strings, ValueSet

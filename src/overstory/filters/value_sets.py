@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from overstory.filters import cuts as cut
+import overstory.filters.cuts as cut
 from overstory.filters.cuts import Cuts
 from overstory.filters.like import Like, like_prefix
 from overstory.model.values import (

@@ -1,0 +1,81 @@
+"""Documents that cannot drift: commands run, examples hold, links lead somewhere, tables say what the code says."""
+
+import doctest
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from overstory import cli
+from overstory.filters import DIALECTS, Limits
+from overstory.filters.operators import (
+    COMPARISON_TOKENS,
+    FUNCTIONS,
+    PADRES_PATTERN_OPERATORS,
+    PADRES_PRESENCE,
+    PADRES_STRING_OPERATORS,
+    RESERVED,
+)
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/**/*.md")])
+README = (ROOT / "README.md").read_text()
+FILTERS = (ROOT / "docs" / "filters.md").read_text()
+
+
+def commands(page: str) -> Iterator[tuple[str, str]]:
+    """Each ``$ command`` of the page's shell blocks with the output shown below it."""
+    for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            yield command, output
+
+
+@pytest.mark.parametrize(("command", "output"), list(commands(README)))
+def test_commands_of_the_readme_print_what_it_shows(command: str, output: str) -> None:
+    result = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.stdout + result.stderr == output
+
+
+def test_the_readme_opens_with_the_two_commands() -> None:
+    """``make demo`` is run; ``make test`` is what runs this, so it is only asked what it would do."""
+    assert re.findall(r"^(make \w+)", README, re.MULTILINE) == ["make demo", "make test"]
+    quiet = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    demo = subprocess.run(["make", "demo"], cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
+    assert demo.returncode == 0, demo.stderr
+    assert "matches" in demo.stdout
+    dry = subprocess.run(["make", "-n", "test"], cwd=ROOT, env=quiet, capture_output=True, text=True, check=True)
+    assert "pytest" in dry.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_hold(page: Path) -> None:
+    assert doctest.testfile(str(page), module_relative=False).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_limit_is_documented_with_its_default() -> None:
+    table = dict(re.findall(r"^\| `(\w+)` \| (\d+)", FILTERS, re.MULTILINE))
+    assert table == {f.name: str(f.default) for f in msgspec.structs.fields(Limits)}
+
+
+def test_every_operator_is_documented() -> None:
+    padres = [*PADRES_STRING_OPERATORS, *PADRES_PATTERN_OPERATORS, PADRES_PRESENCE]
+    for word in [*COMPARISON_TOKENS, *FUNCTIONS, *RESERVED, *padres, *DIALECTS]:
+        assert re.search(rf"`[^`]*{re.escape(word)}[^`]*`", FILTERS), word
+
+
+def test_every_command_is_documented() -> None:
+    shown = {command.split("overstory ")[1] for command, _ in commands(README)} | {"demo"}
+    for verb in ("eval", "covers", "explain"):
+        assert any(text.startswith(f"filter {verb}") for text in shown), verb
+    assert {module.__name__.rsplit(".", 1)[1] for module in cli.COMMANDS} == {text.split()[0] for text in shown}
