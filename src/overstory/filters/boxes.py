@@ -143,13 +143,13 @@ def _merge(name: str, a: Box, b: Box) -> Box:
 
 
 def absorbed(boxes: Sequence[Box]) -> tuple[Box, ...]:
-    """The same union without boxes that lie inside another. Those with fewer constraints can hold the others."""
-    ordered = sorted(range(len(boxes)), key=lambda i: (len(boxes[i].sets), len(boxes[i].residuals)))
-    kept: list[int] = []
-    for i in ordered:
-        if not any(boxes[j].covers(boxes[i]) for j in kept):
-            kept.append(i)
-    return tuple(boxes[i] for i in sorted(kept))
+    """The same union without boxes that lie inside another. A box has no more constraints than what it holds."""
+    kept: list[Box] = []
+    for box in sorted(boxes, key=lambda box: (len(box.sets), len(box.residuals))):
+        if not any(other.covers(box) for other in kept):
+            kept = [other for other in kept if len(other.sets) < len(box.sets) or not box.covers(other)]
+            kept.append(box)
+    return tuple(kept)
 
 
 def simplified(boxes: Sequence[Box]) -> tuple[Box, ...]:

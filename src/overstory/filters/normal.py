@@ -165,19 +165,22 @@ def _compare(condition: Compare, wanted: bool) -> Boxes:
     comparison = COMPARISONS[condition.operator]
     if not wanted:
         comparison = COMPARISONS[comparison.negated]
-    left, right = folded(condition.left), folded(condition.right)
-    if left is None or right is None:
-        return NOTHING
-    if type(right) is Literal and type(left) is Attribute:
+    left, right = condition.left, condition.right
+    if type(left) is Attribute and type(right) is Literal:
         return _box(left.name, compared_with(comparison.symbol, right.value))
     if type(left) is Literal and type(right) is Attribute:
         return _box(right.name, compared_with(comparison.flipped, left.value))
+    folded_left, folded_right = folded(left), folded(right)
+    if folded_left is None or folded_right is None:
+        return NOTHING
+    if (folded_left, folded_right) != (left, right):
+        return _compare(Compare(comparison.symbol, folded_left, folded_right), True)
     return _residual(canonical(Compare(comparison.symbol, left, right)))
 
 
 def folded(value: Value) -> Value | None:
     """A value without attributes is worked out; None if it is unknown."""
-    if type(value) is Attribute or type(value) is Literal or any(_implied(value, PRESENT)):
+    if type(value) is Literal or any(_implied(value, PRESENT)):
         return value
     constant = compile_value(value)({})
     return Literal(constant) if isinstance(constant, (int, float, str)) else None

@@ -164,7 +164,8 @@ class Parser(Tokens):
 
     def operand(self) -> Value:
         start = self.index
-        return self.as_value(self.sum(), start)
+        node = self.sum()
+        return self.as_value(node, start) if type(node) in ONLY_CONDITIONS else node  # type: ignore[return-value]
 
     def sum(self, loosest: int = 0) -> Node:
         """Operators that bind more tightly than ``loosest``, from left to right."""

@@ -1,0 +1,12 @@
+"""Every subject by name. To add one, write it in a file of its own kind and list it here."""
+
+from benchmarks import filters
+from benchmarks.measure import Subject
+
+SUBJECTS: dict[str, Subject] = {
+    "parse": filters.parse,
+    "evaluate": filters.evaluate,
+    "covers": filters.covers,
+    "covers-unions": filters.covers_unions,
+    "like": filters.like,
+}
