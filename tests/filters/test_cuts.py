@@ -30,8 +30,12 @@ def test_equal_sets_have_equal_cuts(a: cuts.Cuts, b: cuts.Cuts) -> None:
 
 
 @given(st.lists(sets, max_size=5))
-def test_the_union_of_many_is_their_union(some: list[cuts.Cuts]) -> None:
-    assert members(cuts.union_of(some)) == set().union(*map(members, some))
+def test_a_set_inside_the_union_of_many(some: list[cuts.Cuts]) -> None:
+    for inner in some:
+        assert cuts.is_subset_of_union(inner, some)
+        others = [other for other in some if other != inner]
+        together = set().union(*map(members, others))
+        assert cuts.is_subset_of_union(inner, others) == (members(inner) <= together)
 
 
 @given(st.sets(st.text("ab\0", max_size=3)))

@@ -10,6 +10,7 @@ cases. Strings are not dense, the next one after s being s + U+0000; a string's 
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 Cut: TypeAlias = Any  # (number, 0 | 1) or str: whatever can be ordered among its own kind
@@ -59,12 +60,23 @@ def difference(a: Cuts, b: Cuts) -> Cuts:
     return _combine(a, b, lambda in_a, in_b: in_a and not in_b)
 
 
-def union_of(sets: Iterable[Cuts]) -> Cuts:
-    """The union of many sets, by halves so that its cost stays close to linear."""
-    level = list(sets)
-    while len(level) > 1:
-        level = [union(*level[i : i + 2]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
-    return level[0] if level else EMPTY
+def is_subset_of_union(inner: Cuts, sets: Iterable[Cuts]) -> bool:
+    """By sweeping over the intervals of all sets in order of their starts."""
+    pieces = sorted((piece for cuts in sets for piece in intervals(cuts)), key=itemgetter(0))
+    for start, stop in intervals(inner):
+        reached = start
+        for begin, end in pieces:
+            if begin > reached:
+                return False
+            if end is None:
+                return True  # what starts later is inside as well
+            if end > reached:
+                reached = end
+                if stop is not None and reached >= stop:
+                    break
+        else:
+            return False
+    return True
 
 
 def _combine(a: Cuts, b: Cuts, keep: Callable[[bool, bool], bool]) -> Cuts:

@@ -24,7 +24,7 @@ TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-NUMBER_START = frozenset("0123456789.")
+NUMBER_START = "0123456789."
 NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*(?:\.[\w$]+)*")
 INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[lL]?")
 FLOAT = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)[fFdD]?")
@@ -79,6 +79,8 @@ class Tokens:
         token = self.tokens[self.index]
         if token[0] != "0" and token.isdigit() and len(token) < 19:
             value: int | float = int(sign + token)
+        elif token == ".":
+            self.wrong("a dot alone is no number")
         elif len(token) > MOST_DIGITS:
             self.wrong("the number has too many digits")
         elif match := INTEGER.fullmatch(token):

@@ -7,12 +7,11 @@ is left out (see ``_beyond``). And the work is counted: past ``MOST_PIECES`` the
 """
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import TypeAlias
 
 import overstory.filters.value_sets as value_sets
-from overstory.filters.boxes import Box
-from overstory.filters.cuts import Cut, union_of
+from overstory.filters.boxes import EVERYTHING, Box
+from overstory.filters.cuts import Cut, is_subset_of_union
 from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Numbers, Presence, Strings, ValueSet
 
 MOST_PIECES = 20_000
@@ -80,31 +79,34 @@ def _covered_together(box: Box, coverers: Sequence[Box]) -> bool:
         if not pieces:
             return True
         piece, candidates = pieces.pop()
-        helping = [(names, box) for box in candidates if (names := _beyond(box, piece)) is not None]
-        if not all(names for names, _ in helping):
-            continue  # one of them holds all of the piece
+        helping = [(names, each) for each in candidates if (names := _beyond(each, piece)) is not None]
+        # Cutting along few attributes leaves few pieces.
+        names, first = min(helping, key=lambda pair: len(pair[0]), default=([], EVERYTHING))
+        if not names and helping:
+            continue  # it holds all of the piece
         if len(helping) < 2:
             return False
-        # Cutting along few attributes leaves few pieces; if only one is left, no cutting is needed.
-        names, first = min(helping, key=lambda pair: len(pair[0]))
-        if len(names) == 1 and all(other == names for other, _ in helping):
-            together = _merged_sets([coverer.sets[names[0]] for _, coverer in helping])
-            if together is not None and names[0] in piece.sets:
-                if not value_sets.covers(together, piece.sets[names[0]]):
-                    return False
-                continue
-        others = [coverer for _, coverer in helping if coverer is not first]
-        pieces += [(part, others) for part in _cut_away(piece, first, names)]
+        together = _along_one_attribute(piece, helping)
+        if together is False:
+            return False
+        if together is None:
+            others = [coverer for _, coverer in helping if coverer is not first]
+            pieces += [(part, others) for part in _cut_away(piece, first, names)]
     return False
 
 
-def _merged_sets(sets: list[ValueSet]) -> ValueSet | None:
-    """The union of sets where it is one set."""
-    if len({(type(allowed), allowed.merge_key()) for allowed in sets}) != 1 or isinstance(sets[0], Presence):
+def _along_one_attribute(piece: Box, helping: list[tuple[list[str], Box]]) -> bool | None:
+    """If all reach short of the piece in the same attribute only, and it has an order, no cutting is needed."""
+    names = helping[0][0]
+    if len(names) > 1 or any(other != names for other, _ in helping):
         return None
-    if isinstance(sets[0], Numbers):
-        return Numbers(union_of(allowed.cuts for allowed in sets))  # type: ignore[union-attr]
-    return reduce(lambda a, b: a.merge(b), sets)  # type: ignore[arg-type, return-value]
+    given = piece.sets.get(names[0])
+    sets = [coverer.sets[names[0]] for _, coverer in helping]
+    if not isinstance(given, (Numbers, Strings)) or any(
+        type(allowed) is not type(given) or (isinstance(allowed, Strings) and allowed.likes) for allowed in sets
+    ):
+        return None
+    return is_subset_of_union(given.cuts, [allowed.cuts for allowed in sets])  # type: ignore[union-attr]
 
 
 def _beyond(coverer: Box, box: Box) -> list[str] | None:

@@ -4,8 +4,8 @@
     conjunction = negation { AND negation }
     negation    = NOT negation | test
     test        = sum [ comparison sum | [NOT] (BETWEEN … | IN … | LIKE … | HAS ANY …) | IS [NOT] NULL ]
-    sum         = signed { (+|-|*|/|%) signed }, the last three binding more tightly
-    signed      = (+|-) signed | number | string | name | TRUE | FALSE | FUNCTION(…) | EXISTS(…) | (condition)
+    sum         = primary { (+|-|*|/|%) primary }, the last three binding more tightly
+    primary     = (+|-) primary | number | string | name | TRUE | FALSE | FUNCTION(…) | EXISTS(…) | (condition)
 
 Parentheses hold conditions and values alike, so the levels below ``test`` may give either; ``as_condition`` and
 ``as_value`` tell them apart where it matters.
@@ -59,7 +59,7 @@ class Parser(Tokens):
         operator = self.index
         if self.tokens[operator].upper() != "OR":
             return first
-        operands = _operands(self.as_condition(first, start), Or)
+        operands = [*_operands(self.as_condition(first, start), Or)]
         while self.tokens[self.index].upper() == "OR":
             self.index += 1
             start = self.index
@@ -72,7 +72,7 @@ class Parser(Tokens):
         operator = self.index
         if self.tokens[operator].upper() != "AND":
             return first
-        operands = _operands(self.as_condition(first, start), And)
+        operands = [*_operands(self.as_condition(first, start), And)]
         while self.tokens[self.index].upper() == "AND":
             self.index += 1
             start = self.index
@@ -170,7 +170,7 @@ class Parser(Tokens):
     def sum(self, loosest: int = 0) -> Node:
         """Operators that bind more tightly than ``loosest``, from left to right."""
         start = self.index
-        left = self.signed()
+        left = PRIMARIES.get(self.tokens[start][:1], Parser.name)(self)
         while (binding := BINDING.get(operator := self.tokens[self.index], 0)) > loosest:
             value = self.as_value(left, start)
             self.index += 1
@@ -178,27 +178,21 @@ class Parser(Tokens):
             left = Arithmetic(operator, value, self.as_value(self.sum(binding), right_start))
         return left
 
-    def signed(self) -> Node:
-        token = self.tokens[self.index]
-        first = token[:1]
-        if first == "'":
-            return Literal(self.string("a value"))
-        if first in NUMBER_START and token != ".":
-            return Literal(self.number())
-        if first == "(":
-            return self.parenthesis()
-        if first == "+" or first == "-":
-            return self.sign(first)
-        return self.name()
+    def string_literal(self) -> Node:
+        return Literal(self.string("a value"))
 
-    def sign(self, sign: str) -> Value:
+    def number_literal(self) -> Node:
+        return Literal(self.number())
+
+    def sign(self) -> Node:
+        sign = self.tokens[self.index]
         self.index += 1
-        token = self.tokens[self.index]
-        if token[:1] in NUMBER_START and token != ".":
+        start = self.index
+        first = self.tokens[start][:1]
+        if first and first in NUMBER_START:
             return Literal(self.number(sign))
         self.deeper()
-        start = self.index
-        operand = self.as_value(self.signed(), start)
+        operand = self.as_value(PRIMARIES.get(first, Parser.name)(self), start)
         self.depth -= 1
         return Signed(sign, operand)
 
@@ -271,6 +265,15 @@ class Parser(Tokens):
         return node  # type: ignore[return-value]
 
 
+# What a value starts with; everything else is a name, or wrong.
+PRIMARIES: dict[str, Callable[[Parser], Node]] = {
+    "'": Parser.string_literal,
+    "(": Parser.parenthesis,
+    "+": Parser.sign,
+    "-": Parser.sign,
+    **dict.fromkeys(NUMBER_START, Parser.number_literal),
+}
+# What may follow a value beside a comparison
 TESTS: dict[str, Callable[[Parser, Value, int], Condition]] = {
     "IS": Parser.is_null,
     "BETWEEN": Parser.between,
@@ -280,6 +283,6 @@ TESTS: dict[str, Callable[[Parser, Value, int], Condition]] = {
 }
 
 
-def _operands(condition: Condition, kind: type[And] | type[Or]) -> list[Condition]:
+def _operands(condition: Condition, kind: type[And] | type[Or]) -> tuple[Condition, ...]:
     """A conjunction within a conjunction, or a disjunction within one, is the same as one long one."""
-    return list(condition.operands) if type(condition) is kind else [condition]
+    return condition.operands if type(condition) is kind else (condition,)
