@@ -69,6 +69,10 @@ LIMITS = {
     "a NOT of an OR of fifty ANDs": f"NOT ({' OR '.join(f'(a{i} = 1 AND b{i} = 2)' for i in range(50))})",
     "an OR of a thousand boxes": " OR ".join(f"(a{i} = 1 AND b = {i})" for i in range(1000)),
     "a long pattern": "x LIKE '" + "%a" * 1000 + "'",
+    "many patterns": " AND ".join(f"x LIKE '%{i}%'" for i in range(100)),
+    "many word lists": " AND ".join(f"x HAS ANY ('a{i}', 'b')" for i in range(1000)),
+    "a sum of thousands": "x = " + "+".join("y" * 8000),
+    "many patterns not to match": " AND ".join(f"x NOT LIKE '%{'a_' * 100}{i}%'" for i in range(100)),
 }
 
 

@@ -54,7 +54,7 @@ def test_wildcards_in_another_order_are_the_same_pattern() -> None:
 
 def test_a_hostile_pattern_stays_linear() -> None:
     """A backtracking matcher needs more steps here than there are atoms."""
-    pattern, text = "%a" * 400 + "%b", "a" * 100_000
+    pattern, text = "%a" * 120 + "%b", "a" * 100_000
     assert not parse_like(pattern).matches(text)
     assert parse_like(pattern).matches(text + "b")
-    assert not parse_like("%" + "a_" * 500 + "b%").matches(text)
+    assert not parse_like("%" + "a_" * 120 + "b%").matches(text)

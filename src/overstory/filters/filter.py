@@ -7,6 +7,7 @@ from overstory.filters.evaluate import Test, compile_condition
 from overstory.filters.printing import print_boxes
 from overstory.filters.relations import Union
 from overstory.filters.syntax import Condition, Or
+from overstory.filters.value_sets import is_exact
 from overstory.filters.volume import Distribution, volume
 from overstory.model.values import Attributes
 
@@ -55,7 +56,7 @@ class Filter:
     @property
     def is_exact(self) -> bool:
         """Whether its relations with other such filters are exact: no residual is left, and no set is only safe."""
-        return all(not box.residuals and all(s.is_exact for s in box.sets.values()) for box in self.boxes)
+        return all(not box.residuals and all(map(is_exact, box.sets.values())) for box in self.boxes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self._key() == other._key()

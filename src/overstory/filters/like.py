@@ -33,8 +33,12 @@ class Like(msgspec.Struct, frozen=True, gc=False):
         return len(self.segments) == 2 and not self.segments[1] and ONE not in self.segments[0]
 
     def covers(self, other: "Like") -> bool:
-        """Safe: True only if every text that ``other`` matches is matched by this one."""
-        return _matches_symbols(RUN.join(self.segments), RUN.join(other.segments))
+        """Safe: True only if every text that ``other`` matches is matched by this one.
+
+        The other pattern is matched as if it were a text: its wildcards are characters that only wildcards take, and
+        ``_`` does not take a ``%``, which might stand for nothing.
+        """
+        return self.matches(RUN.join(other.segments))
 
     def disjoint(self, other: "Like") -> bool:
         """Safe: True only if no text matches both."""
@@ -161,28 +165,8 @@ def _finder(segment: str) -> Callable[[str, int, int], int]:
 
 
 def _expression(segment: str) -> re.Pattern[str]:
-    return re.compile(".".join(map(re.escape, segment.split(ONE))), re.DOTALL)
+    return re.compile(f"[^{RUN}]".join(map(re.escape, segment.split(ONE))))
 
 
 def _clash(a: str, b: str) -> bool:
     return any(x != y and x != ONE and y != ONE for x, y in zip(a, b, strict=False))
-
-
-def _matches_symbols(pattern: str, symbols: str) -> bool:
-    """The pattern against another pattern's symbols, as if they were a text: ``%`` takes any run of symbols,
-    ``_`` any one but ``%``, which might stand for nothing, and a character only itself."""
-    i = j = 0
-    star, resume = -1, 0
-    while j < len(symbols):
-        if i < len(pattern) and pattern[i] == RUN:
-            star, resume = i, j
-            i += 1
-        elif i < len(pattern) and (pattern[i] == symbols[j] or (pattern[i] == ONE and symbols[j] != RUN)):
-            i += 1
-            j += 1
-        elif star >= 0:
-            resume += 1
-            i, j = star + 1, resume
-        else:
-            return False
-    return not pattern[i:].strip(RUN)

@@ -7,7 +7,9 @@ class Limits(msgspec.Struct, frozen=True):
     length: int = 65536  # characters of text
     tokens: int = 16384
     depth: int = 64  # levels of parentheses, NOT, signs and functions
-    pattern: int = 1024  # characters of a LIKE pattern
+    operators: int = 256  # arithmetic operators; a sum of n terms is a tree n levels high
+    pattern: int = 256  # characters of a LIKE pattern
+    patterns: int = 16  # LIKE patterns beyond a prefix, or HAS ANY lists, on one attribute of a box
     boxes: int = 256  # in the normal form, and while it is computed
 
 

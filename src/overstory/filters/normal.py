@@ -5,6 +5,7 @@ AND multiplies boxes and OR adds them, simplified at each step, so the only dang
 work is counted, and stopped at a limit.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, TypeAlias
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias
 from overstory.filters.boxes import EVERYTHING, Box, absorbed, canonical, intersection_of, merged, simplified
 from overstory.filters.cuts import Cut, Cuts, difference
 from overstory.filters.evaluate import compile_condition, compile_value
+from overstory.filters.limits import Limits
 from overstory.filters.operators import COMPARISONS
 from overstory.filters.syntax import (
     And,
@@ -45,6 +47,7 @@ from overstory.filters.value_sets import (
     ValueSet,
     keywords,
     numbers,
+    pattern_count,
     points_of_numbers,
     points_of_strings,
     strings,
@@ -64,14 +67,19 @@ class TooManyBoxesError(Exception):
         self.token = token
 
 
-def normal_form(condition: Condition, most_boxes: int) -> Boxes:
-    return Normaliser(most_boxes).boxes(condition, True)
+class TooManyPatternsError(TooManyBoxesError):
+    pass
+
+
+def normal_form(condition: Condition, limits: Limits) -> Boxes:
+    return Normaliser(limits).boxes(condition, True)
 
 
 class Normaliser:
-    def __init__(self, most_boxes: int) -> None:
-        self.most_boxes = most_boxes
-        self.work_left = most_boxes * WORK
+    def __init__(self, limits: Limits) -> None:
+        self.most_boxes = limits.boxes
+        self.most_patterns = limits.patterns
+        self.work_left = limits.boxes * WORK
 
     def boxes(self, condition: Condition, wanted: bool) -> Boxes:
         """The boxes in which the condition has the wanted truth."""
@@ -91,6 +99,8 @@ class Normaliser:
     def all_of(self, operands: list[Boxes], token: int) -> Boxes:
         if not all(operands):
             return NOTHING
+        if len(operands) > self.most_patterns:
+            self.check_patterns(operands, token)
         single = intersection_of(boxes[0] for boxes in operands if len(boxes) == 1)
         if single is None:
             return NOTHING
@@ -102,7 +112,20 @@ class Normaliser:
                 if size > self.most_boxes or self.work_left < 0:
                     raise TooManyBoxesError(token)
                 result = simplified([s for a, b in product(result, boxes) if (s := a.intersect(b)) is not None])
+                self.check_patterns([result], token)
         return result
+
+    def check_patterns(self, operands: list[Boxes], token: int) -> None:
+        """Patterns and word lists on one attribute are compared with each other, so they must stay few."""
+        found: Counter[str] = Counter()
+        for boxes in operands:
+            most: dict[str, int] = {}
+            for box in boxes:
+                for name, allowed in box.sets.items():
+                    most[name] = max(most.get(name, 0), pattern_count(allowed))
+            found.update(most)
+        if any(count > self.most_patterns for count in found.values()):
+            raise TooManyPatternsError(token)
 
     def any_of(self, operands: list[Boxes], token: int) -> Boxes:
         boxes = [box for operand in operands for box in operand]

@@ -3,7 +3,7 @@
 One box covers another set by set. Whether *several* boxes together cover one is decided by cutting: take one of
 them away from the box, and ask whether the others cover every piece that is left. Three things keep that small.
 Only boxes that overlap the one asked about are looked at. One that cannot hold anything that looser ones do not hold
-is left out (see ``_beyond``). And the work is counted: past ``MOST_PIECES`` the answer is the safe one, no.
+is left out (see ``_beyond``). And the work is counted: past ``MOST_COMPARISONS`` the answer is the safe one, no.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from overstory.filters.boxes import EVERYTHING, Box
 from overstory.filters.cuts import Cut, is_subset_of_union
 from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Numbers, Presence, Strings, ValueSet
 
-MOST_PIECES = 20_000
+MOST_COMPARISONS = 50_000  # between a piece and a box, for one box to be covered
 FEW = 4  # boxes that are looked through faster than they are sorted out
 
 Hull: TypeAlias = tuple[Cut, Cut | None, Box]  # where a box starts and stops in the attribute that tells most
@@ -75,10 +75,12 @@ def _hull(allowed: ValueSet) -> tuple[Cut, Cut | None]:
 def _covered_together(box: Box, coverers: Sequence[Box]) -> bool:
     """Whether the coverers, none of which holds all of the box, do so together."""
     pieces = [(box, coverers)]
-    for _ in range(MOST_PIECES):
-        if not pieces:
-            return True
+    comparisons_left = MOST_COMPARISONS
+    while pieces:
         piece, candidates = pieces.pop()
+        comparisons_left -= len(candidates)
+        if comparisons_left < 0:
+            return False
         helping = [(names, each) for each in candidates if (names := _beyond(each, piece)) is not None]
         # Cutting along few attributes leaves few pieces.
         names, first = min(helping, key=lambda pair: len(pair[0]), default=([], EVERYTHING))
@@ -92,7 +94,7 @@ def _covered_together(box: Box, coverers: Sequence[Box]) -> bool:
         if together is None:
             others = [coverer for _, coverer in helping if coverer is not first]
             pieces += [(part, others) for part in _cut_away(piece, first, names)]
-    return False
+    return True
 
 
 def _along_one_attribute(piece: Box, helping: list[tuple[list[str], Box]]) -> bool | None:

@@ -51,6 +51,8 @@ def parse_sql(text: str, limits: Limits) -> Condition:
 
 
 class Parser(Tokens):
+    operators = 0  # arithmetic ones so far
+
     # Logic
 
     def condition(self) -> Node:
@@ -172,6 +174,9 @@ class Parser(Tokens):
         start = self.index
         left = PRIMARIES.get(self.tokens[start][:1], Parser.name)(self)
         while (binding := BINDING.get(operator := self.tokens[self.index], 0)) > loosest:
+            self.operators += 1
+            if self.operators > self.limits.operators:
+                self.over_limit(f"the filter has more than {self.limits.operators} arithmetic operators")
             value = self.as_value(left, start)
             self.index += 1
             right_start = self.index

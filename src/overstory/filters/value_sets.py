@@ -34,16 +34,13 @@ NUMBER_BOTTOM = (float("-inf"), 0)
 STRING_BOTTOM = ""
 NEXT = "\0"  # s + NEXT is the string right after s
 MOST_NEIGHBOURS = 16  # a hostile filter could name very many; treating them as infinitely many is safe
+MOST_COMPARED = 16  # patterns or hits in a set; comparing many with each other is slow, keeping them all is safe
 ALL_NUMBERS: Cuts = (NUMBER_BOTTOM,)
 ALL_STRINGS: Cuts = (STRING_BOTTOM,)
 
 
 class Presence(msgspec.Struct, frozen=True, gc=False):
     present: bool
-
-    @property
-    def is_exact(self) -> bool:
-        return True
 
     def contains(self, value: object) -> bool:
         return (value is not None) == self.present
@@ -69,10 +66,6 @@ PRESENT, ABSENT = Presence(True), Presence(False)
 
 class Numbers(msgspec.Struct, frozen=True, gc=False):
     cuts: Cuts
-
-    @property
-    def is_exact(self) -> bool:
-        return True
 
     def contains(self, value: object) -> bool:
         number = number_face(value)
@@ -109,10 +102,6 @@ def points_of_numbers(values: Iterable[Number]) -> Cuts:
 class Booleans(msgspec.Struct, frozen=True, gc=False):
     allowed: frozenset[bool]
 
-    @property
-    def is_exact(self) -> bool:
-        return True
-
     def contains(self, value: object) -> bool:
         return boolean_face(value) in self.allowed
 
@@ -142,10 +131,6 @@ class Strings(msgspec.Struct, frozen=True, gc=False):
 
     cuts: Cuts
     likes: frozenset[tuple[Like, bool]] = frozenset()
-
-    @property
-    def is_exact(self) -> bool:
-        return not self.likes
 
     def contains(self, value: object) -> bool:
         text = string_face(value)
@@ -208,6 +193,8 @@ def strings(cuts: Cuts, likes: frozenset[tuple[Like, bool]] = frozenset()) -> St
     if points is not None:
         fitting = [text for text in points if all(like.matches(text) is wanted for like, wanted in likes)]
         return Strings(points_of_strings(fitting)) if fitting else None
+    if len(likes) > MOST_COMPARED:
+        return Strings(cuts, likes)
     kept = likes
     for like, wanted in sorted(likes, key=lambda pair: (pair[0].pattern()[0], pair[1])):
         others = Strings(cuts, kept - {(like, wanted)})
@@ -291,10 +278,6 @@ class Keywords(msgspec.Struct, frozen=True, gc=False):
     hits: frozenset[frozenset[str]]
     misses: frozenset[str]
 
-    @property
-    def is_exact(self) -> bool:
-        return True
-
     def contains(self, value: object) -> bool:
         words = list_face(value)
         return (
@@ -323,10 +306,13 @@ class Keywords(msgspec.Struct, frozen=True, gc=False):
 
 
 def keywords(hits: frozenset[frozenset[str]], misses: frozenset[str] = frozenset()) -> Keywords | None:
-    open_hits = {hit - misses for hit in hits}
+    """The canonical set: words that are missed hit nothing, and a hit that another implies goes."""
+    open_hits = frozenset(hit - misses for hit in hits) if misses else hits
     if frozenset() in open_hits:
         return None
-    return Keywords(frozenset(hit for hit in open_hits if not any(other < hit for other in open_hits)), misses)
+    if 1 < len(open_hits) <= MOST_COMPARED:
+        open_hits = frozenset(hit for hit in open_hits if not any(other < hit for other in open_hits))
+    return Keywords(open_hits, misses)
 
 
 class Faces(msgspec.Struct, frozen=True, gc=False):
@@ -334,10 +320,6 @@ class Faces(msgspec.Struct, frozen=True, gc=False):
 
     strings: Strings
     other: Numbers | Booleans
-
-    @property
-    def is_exact(self) -> bool:
-        return points_of(self.strings.cuts) is not None
 
     def contains(self, value: object) -> bool:
         return self.strings.contains(value) and self.other.contains(value)
@@ -382,6 +364,22 @@ def faces(text: Strings, other: Numbers | Booleans) -> Faces | None:
 
 
 ValueSet: TypeAlias = Presence | Numbers | Strings | Booleans | Keywords | Faces
+
+
+def is_exact(allowed: ValueSet) -> bool:
+    """Whether nothing about the set is only safe."""
+    if isinstance(allowed, Faces):
+        return points_of(allowed.strings.cuts) is not None
+    return not (isinstance(allowed, Strings) and allowed.likes)
+
+
+def pattern_count(allowed: ValueSet) -> int:
+    """How many patterns or word lists a value has to satisfy: what simplifying the set compares with each other."""
+    if isinstance(allowed, Faces):
+        return pattern_count(allowed.strings)
+    if isinstance(allowed, Strings):
+        return len(allowed.likes)
+    return len(allowed.hits) if isinstance(allowed, Keywords) else 0
 
 
 def covers(outer: ValueSet, inner: ValueSet) -> bool:
