@@ -32,6 +32,8 @@ def unplaced(node: s.Condition) -> s.Condition:
     """Without positions, and with nested conjunctions and disjunctions made one, as the parser does."""
     if isinstance(node, s.Not):
         return s.Not(unplaced(node.operand))
+    if isinstance(node, s.In):
+        return s.In(node.operand, node.options)
     if isinstance(node, (s.And, s.Or)):
         kind = type(node)
         flat = [o for each in map(unplaced, node.operands) for o in (each.operands if type(each) is kind else [each])]
@@ -140,3 +142,17 @@ def test_three_valued_logic(left: bool | None, right: bool | None) -> None:
     assert both is (False if left is False or right is False else None if None in (left, right) else True)
     assert either is (True if left is True or right is True else None if None in (left, right) else False)
     assert parse_filter("NOT p").evaluate(event) is (None if left is None else not left)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("x + 1 > 0", "x + 1.0 > 0"),
+        ("x + TRUE = 5", "x + 1 = 5"),
+        ("LEFT(x, TRUE) = 'a'", "LEFT(x, 1) = 'a'"),
+        ("x % 2 = 1", "x % '2' = 1"),
+    ],
+)
+def test_residuals_that_differ_only_in_a_type_are_not_the_same(a: str, b: str) -> None:
+    assert parse_filter(a) != parse_filter(b)
+    assert not parse_filter(a).covers(parse_filter(b))

@@ -141,16 +141,16 @@ class Normaliser:
 
     def is_in(self, condition: In, wanted: bool) -> Boxes:
         """Long lists of constants of one type become one set directly; the rest is what IN means."""
-        name = condition.operand.name if isinstance(condition.operand, Attribute) else None
         values = [option.value for option in condition.options if isinstance(option, Literal)]
-        if name is not None and len(values) == len(condition.options):
-            kinds = {type(value) for value in values}
-            if kinds == {str}:
-                return _box(name, strings(_part(points_of_strings(values), ALL_STRINGS, wanted)))  # type: ignore[arg-type]
-            if kinds <= {int, float}:
-                return _box(name, numbers(_part(points_of_numbers(values), ALL_NUMBERS, wanted)))  # type: ignore[arg-type]
+        if isinstance(condition.operand, Attribute) and len(values) == len(condition.options):
+            texts = [value for value in values if isinstance(value, str)]
+            if len(texts) == len(values):
+                return _box(condition.operand.name, strings(_part(points_of_strings(texts), ALL_STRINGS, wanted)))
+            figures = [value for value in values if not isinstance(value, (bool, str))]
+            if len(figures) == len(values):
+                return _box(condition.operand.name, numbers(_part(points_of_numbers(figures), ALL_NUMBERS, wanted)))
         tests = [self.boxes(Compare("=", condition.operand, option), wanted) for option in condition.options]
-        return (self.any_of if wanted else self.all_of)(tests, 0)
+        return (self.any_of if wanted else self.all_of)(tests, condition.position)
 
 
 # Leaves: each gives the boxes in which it has the wanted truth.

@@ -129,7 +129,8 @@ class Parser(Tokens):
         return And((Compare(">=", left, low), Compare("<=", left, self.operand())), operator)
 
     def is_in(self, left: Value, start: int) -> Condition:
-        return In(left, tuple(self.list_of(self.operand)))
+        operator = self.index - 1
+        return In(left, tuple(self.list_of(self.operand)), operator)
 
     def like(self, left: Value, start: int) -> Condition:
         at = self.index

@@ -1,7 +1,7 @@
 """The syntax tree that every front end builds.
 
-*Values* are what can be compared; *conditions* are true, false or unknown. An attribute is both. ``And`` and
-``Or`` know where they stand in the text, so that a filter that is too large can say where.
+*Values* are what can be compared; *conditions* are true, false or unknown. An attribute is both. What can make a
+normal form too large knows the token where it stands, its ``position``.
 """
 
 from typing import TypeAlias
@@ -15,8 +15,16 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class Literal(msgspec.Struct, frozen=True, gc=False):
+class Literal(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """Equal only if the types are: x + 1, x + 1.0 and x + TRUE are three different things."""
+
     value: bool | int | float | str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and type(self.value) is type(other.value) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
 
 
 class Signed(msgspec.Struct, frozen=True, gc=False):
@@ -44,6 +52,7 @@ class Compare(msgspec.Struct, frozen=True, gc=False):
 class In(msgspec.Struct, frozen=True, gc=False):
     operand: "Value"
     options: "tuple[Value, ...]"
+    position: int = 0
 
 
 class LikeTest(msgspec.Struct, frozen=True, gc=False):
