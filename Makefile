@@ -26,5 +26,9 @@ lock:
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
+# Also if the environment was moved or copied, or its Python has gone: .ready says where it was made.
+ifneq ($(shell { .venv/bin/python -c 'import pip' && cat .venv/.ready; } 2>/dev/null),$(CURDIR))
+.PHONY: .venv/.ready
+endif
 .venv/.ready: requirements.lock pyproject.toml tools/setup
 	@tools/setup

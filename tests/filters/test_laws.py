@@ -1,7 +1,7 @@
 """The laws that every filter obeys, attacked by a generator."""
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from overstory import Filter, FilterLimitError, parse_filter
@@ -63,6 +63,7 @@ def test_the_normal_form_is_right_on_every_cell(condition: s.Condition) -> None:
 
 
 @given(filters)
+@example(parse_filter("(x LIKE '%' AND x < -1) OR x < -1"))
 def test_print_then_parse_is_the_identity(wanted: Filter) -> None:
     printed = str(wanted)
     assert parse_filter(printed) == wanted
