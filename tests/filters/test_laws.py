@@ -1,5 +1,7 @@
 """The laws that every filter obeys, attacked by a generator."""
 
+import pickle
+
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -157,3 +159,12 @@ def test_three_valued_logic(left: bool | None, right: bool | None) -> None:
 def test_residuals_that_differ_only_in_a_type_are_not_the_same(a: str, b: str) -> None:
     assert parse_filter(a) != parse_filter(b)
     assert not parse_filter(a).covers(parse_filter(b))
+
+
+def test_a_filter_that_has_been_used_can_be_pickled() -> None:
+    wanted = parse_filter("x > 5 AND y LIKE '%a' OR z + 1 > 2")
+    assert wanted.matches({"x": 6, "y": "a"})
+    again = pickle.loads(pickle.dumps(wanted))
+    assert again == wanted
+    assert hash(again) == hash(wanted)
+    assert again.matches({"x": 6, "y": "a"})

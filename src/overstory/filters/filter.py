@@ -72,6 +72,9 @@ class Filter:
     def _key(self) -> frozenset[object]:
         return frozenset(box.key() for box in self.boxes)
 
+    def __reduce__(self) -> tuple[type, tuple[Condition, tuple[Box, ...]]]:
+        return Filter, (self.condition, self.boxes)  # what is made on first use is not pickled
+
     def __str__(self) -> str:
         return print_boxes(self.boxes)
 

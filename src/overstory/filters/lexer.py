@@ -16,8 +16,9 @@ TOKEN = re.compile(
     rf"""[{SPACE}]*(
       (?:[^\W\d]|\$)[\w$]*(?:\.[\w$]+)*            # a name or a keyword
     | '(?:[^']|'')*+'                              # a string
-    | 0[xX][0-9a-fA-F]+[lL]?                       # numbers
-    | (?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[lLfFdD]?
+    | 0[xX][0-9a-fA-F_]+[lL]?                      # numbers
+    | 0[bB][01_]+[lL]?
+    | (?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?[lLfFdD]?
     | <>|<=|>=|!=|[=<>+\-*/%(),]
     | "(?:[^"]|"")*+"                              # a name in double quotes
     | [^{SPACE}]                                   # anything else is an error later
@@ -26,8 +27,8 @@ TOKEN = re.compile(
 )
 NUMBER_START = "0123456789."
 NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*(?:\.[\w$]+)*")
-INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)[lL]?")
-FLOAT = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+INTEGER = re.compile(r"(0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9_]+)[lL]?")
+FLOAT = re.compile(r"([0-9._]+(?:[eE][+-]?[0-9_]+)?)[fFdD]?")
 INT64 = range(-(2**63), 2**63)
 MOST_DIGITS = 400  # of a number; none that fits has more unless it is padded
 END = ""  # stands after the last token
@@ -91,23 +92,26 @@ class Tokens:
         return value
 
     def _integer(self, sign: str, digits: str) -> int:
-        octal = digits[0] == "0" and digits.isdigit() and len(digits) > 1
+        octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xXbB"
         try:
-            value = int(sign + digits, 8 if octal else 16 if digits[:2] in ("0x", "0X") else 10)
+            value = int(f"{sign}0o{digits[1:]}" if octal else sign + digits, 0)
         except ValueError:
-            self.wrong("a number that starts with 0 is octal and has no 8 or 9")
+            self.wrong("this number is malformed", advice="one that starts with 0 is octal" if octal else "")
         if value not in INT64:
             self.wrong("the integer does not fit 64 bits", advice="write it with a decimal point")
         return value
 
     def _float(self, sign: str, token: str) -> float:
         match = FLOAT.fullmatch(token)
-        if match is None:
-            self.wrong("L stands after an integer only")
-        value = float(sign + match[1])
+        try:
+            value = float(sign + match[1]) if match else None
+        except ValueError:
+            value = None
+        if match is None or value is None:
+            self.wrong("this number is malformed")
         if value in (float("inf"), float("-inf")):
             self.wrong("the number is too large for a float")
-        if value == 0 and match[1].lower().split("e")[0].strip("0."):
+        if value == 0 and match[1].lower().split("e")[0].strip("0._"):
             self.wrong("the number is too small for a float")
         return value
 

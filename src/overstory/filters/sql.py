@@ -115,11 +115,13 @@ class Parser(Tokens):
         return Not(condition) if negated else condition
 
     def is_null(self, left: Value, start: int) -> Condition:
-        if type(left) is not Attribute:
-            self.wrong("only an attribute can be tested with IS NULL", start)
         negated = self.tokens[self.index].upper() == "NOT"
         self.index += negated
         self.expect("NULL")
+        if isinstance(left, Literal):
+            return Literal(negated)
+        if not isinstance(left, Attribute):
+            self.wrong("only an attribute can be tested with IS NULL", start)
         return Not(IsNull(left.name)) if negated else IsNull(left.name)
 
     def between(self, left: Value, start: int) -> Condition:
