@@ -4,6 +4,8 @@ Every error that Overstory raises on purpose is an ``OverstoryError``. Its first
 about a text adds the offending line with a caret under the column.
 """
 
+from unicodedata import combining, east_asian_width
+
 CARET_WINDOW = 60  # characters shown on each side of the caret
 
 
@@ -64,12 +66,15 @@ def caret(text: str, position: int) -> str:
     """The part of ``text`` around ``position`` on one line, and under it a caret at that position."""
     start = max(0, position - CARET_WINDOW)
     stop = position + CARET_WINDOW
-    before = _one_line(text[start:position])
-    after = _one_line(text[position:stop])
-    lead = "…" if start else ""
-    tail = "…" if stop < len(text) else ""
-    return f"  {lead}{before}{after}{tail}\n  {' ' * (len(lead) + len(before))}^"
+    before = ("…" if start else "") + _one_line(text[start:position])
+    after = _one_line(text[position:stop]) + ("…" if stop < len(text) else "")
+    return f"  {before}{after}\n  {' ' * _columns(before)}^"
 
 
 def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _columns(text: str) -> int:
+    """The width on a terminal: East Asian characters take two columns, combining marks none."""
+    return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)

@@ -94,11 +94,75 @@ def test_large_filters_within_the_limits_are_taken() -> None:
     assert parse_filter(topics).matches({"topic": "t5999"})
 
 
+def listed(template: str, count: int, separator: str = ", ") -> str:
+    return separator.join(template.format(i) for i in range(count))
+
+
+ALTERNATIVES = f"({listed('a{} = 1', 250, ' OR ')})"
+HARD = {
+    "trailing blanks": "TRUE" + " " * 60_000,
+    "inner blanks": "x" + " " * 60_000 + "= 1",
+    "many holes": listed("x <> {}", 4000, " AND "),
+    "many holes among strings": listed("x <> 's{}'", 3000, " AND "),
+    "mixed lists": "x NOT IN (" + listed("{0}, {0}.5, 'a{0}'", 1500) + ")",
+    "holes and alternatives": f"x NOT IN ({listed('{}', 3000)}) AND {ALTERNATIVES}",
+    "strings and alternatives": "x IN (" + listed("'{}'", 3000) + ") AND " + ALTERNATIVES,
+    "many attributes and alternatives": f"{listed('b{} = 1', 500, ' AND ')} AND {ALTERNATIVES}",
+    "words and alternatives": "k HAS ANY (" + listed("'w{}'", 5000) + ") AND " + ALTERNATIVES,
+    "strings and patterns": "x IN ("
+    + listed("'s{}'", 3000)
+    + ") AND ("
+    + listed("(x LIKE '%{0}%' AND y{0} = 1)", 250, " OR ")
+    + ")",
+    "many groups of patterns": " OR ".join("(" + listed(f"x LIKE '%{i}_{{}}%'", 16, " AND ") + ")" for i in range(100)),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_filters_within_the_limits_are_taken_or_refused(name: str) -> None:
+    """Each of these once took seconds or minutes."""
+    try:
+        wanted = parse_filter(HARD[name])
+    except FilterLimitError as error:
+        assert error.problem
+    else:
+        assert wanted.covers(wanted)
+        assert wanted.intersects(wanted) == bool(wanted.boxes)
+
+
+def test_hard_questions_are_answered_on_the_safe_side() -> None:
+    tiles = [
+        f"(x > {i} AND x < {i + 1.5} AND y > {j - i / 7} AND y < {j + 1.3} AND z > {k - j / 5} AND z < {k + 1.4})"
+        for i in range(6)
+        for j in range(6)
+        for k in range(6)
+    ]
+    union = parse_filter(" OR ".join(tiles))
+    inner = " OR ".join(
+        f"(x > 1 AND x < 5 AND y > 1 AND y < {4 + i / 100} AND z > {1 + i / 100} AND z < 4)" for i in range(100)
+    )
+    assert union.covers(union)
+    assert union.covers(parse_filter(inner)) in (True, False)
+    odds, evens = (", ".join(map(str, range(start, 6000, 2))) for start in (1, 0))
+    both = parse_filter(f"(x IN ({odds}) AND y > 1) OR (x IN ({evens}) AND y > 2)")
+    assert both.covers(parse_filter(f"x IN ({evens}) AND y > 3"))
+
+
+def test_a_union_of_many_unions_stays_flat() -> None:
+    union = parse_filter("x = -1")
+    for i in range(2000):
+        union = union.union(parse_filter(f"x = {i}"))
+    assert union.matches({"x": 1999})
+    assert len(union.boxes) == 1
+
+
 def test_limits_are_the_callers_to_set() -> None:
     alternatives = " OR ".join(f"(a = {i} AND b = {i})" for i in range(400))
     with pytest.raises(FilterLimitError, match="256 boxes"):
         parse_filter(alternatives)
     assert len(parse_filter(alternatives, limits=Limits(boxes=400)).boxes) == 400
+    with pytest.raises(UsageError, match="stack"):
+        Limits(depth=10_000)
     with pytest.raises(FilterLimitError, match="3 tokens"):
         parse_filter("x = 1 OR y", limits=Limits(tokens=3))
 
@@ -141,6 +205,7 @@ def test_bytes_that_are_not_utf_8() -> None:
         parse_filter("é = '".encode() + b"\xff'")
     assert caught.value.position == 5
     assert parse_filter("é = 'ü'".encode()).matches({"é": "ü"})
+    assert parse_filter(b"x = '" + "é".encode() * 60_000 + b"'").boxes
 
 
 @pytest.mark.parametrize("value", [math.nan, {"a": 1}, b"5", [1, 2], object(), ["a", 1], 1j])

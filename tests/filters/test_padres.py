@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from overstory import EventError, parse_filter, parse_publication
+from overstory import EventError, FilterSyntaxError, parse_filter, parse_publication
 
 QUOTES = Path(__file__).parents[2].parent / "shared" / "data" / "padres_stockquotes" / "stockquotes.tar.xz"
 
@@ -49,6 +49,14 @@ def test_relations(a: str, b: str, covers: bool, covered: bool, intersects: bool
 def test_a_publication_keeps_its_types() -> None:
     text = "[class,'STOCK'],[n,+10],[x,-.5],[s,\"5\"],[w,bare];Tue Nov 16 18:05:30 EST 2004;"
     assert parse_publication(text) == {"class": "STOCK", "n": 10, "x": -0.5, "s": "5", "w": "bare"}
+
+
+def test_variables_and_long_publications_are_refused() -> None:
+    for text in ("[s,eq,'$S$X']", '[n,=,"$I$X"]', "[s,eq,$S$X]"):
+        with pytest.raises(FilterSyntaxError):
+            parse_filter(text, "padres")
+    with pytest.raises(EventError, match="longer than"):
+        parse_publication("[class,'" + "a" * 70_000 + "']")
 
 
 def test_a_bad_publication_is_an_event_error() -> None:

@@ -48,6 +48,22 @@ def test_volume_of_everything_nothing_and_points() -> None:
     assert parse_filter("x IS NULL").volume({"x": Uniform(0, 10)}) == 0
 
 
+def test_many_attributes_are_no_harder_than_few() -> None:
+    names = [f"a{i}" for i in range(1500)]
+    each = {name: Uniform(0, 10) for name in names}
+    assert parse_filter(" AND ".join(f"{name} > 0" for name in names)).volume(each) == 1
+    assert parse_filter(" OR ".join(f"{name} > 5" for name in names[:40])).volume(each) == pytest.approx(1 - 0.5**40)
+    pairs = " OR ".join(f"({name} > 5 AND b{name} > 5)" for name in names[:40])
+    both = each | {f"b{name}": Uniform(0, 10) for name in names}
+    assert parse_filter(pairs).volume(both) == pytest.approx(1 - 0.75**40)
+
+
+def test_a_volume_that_is_too_hard_is_refused() -> None:
+    chain = " OR ".join(f"(a{i} > 5 AND a{(i * 7 + 3) % 40} > 5 AND a{(i * 11 + 5) % 40} < 8)" for i in range(40))
+    with pytest.raises(DistributionError, match="too hard"):
+        parse_filter(chain).volume({f"a{i}": Uniform(0, 10) for i in range(40)})
+
+
 def test_residuals_count_as_true() -> None:
     assert parse_filter("x > 5 AND x * 2 > 18").volume({"x": Uniform(0, 10)}) == 0.5
 
@@ -55,8 +71,11 @@ def test_residuals_count_as_true() -> None:
 def test_a_missing_or_senseless_distribution_is_named() -> None:
     with pytest.raises(DistributionError, match="'x'"):
         parse_filter("x > 5").volume({})
-    with pytest.raises(DistributionError, match="low must be less"):
-        Uniform(1, 1)
+    for low, high in ((1, 1), (0, float("inf")), (-1e308, 1e308)):
+        with pytest.raises(DistributionError, match="low must be less"):
+            Uniform(low, high)
+    with pytest.raises(DistributionError, match="weights"):
+        Discrete({"a": float("inf"), "b": 1.0})
     with pytest.raises(DistributionError, match="weights"):
         Discrete({"a": -1.0})
 

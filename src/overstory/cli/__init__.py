@@ -5,6 +5,7 @@ point into; with ``--json`` they are one JSON object on standard output.
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character is no reason to fail
     given = sys.argv[1:] if argv is None else list(argv)
     as_json = "--json" in given
     try:

@@ -76,7 +76,7 @@ def run_eval_lines(wanted: Filter, arguments: argparse.Namespace, properties: di
 def run_covers(arguments: argparse.Namespace) -> None:
     first, second = (parse_filter(text, arguments.dialect) for text in (arguments.filter, arguments.other))
     covers, covered, intersects = first.covers(second), second.covers(first), first.intersects(second)
-    exact = first.is_exact and second.is_exact
+    exact = first.is_exact_with(second)
     if arguments.json:
         print_json({"covers": covers, "covered": covered, "intersects": intersects, "exact": exact})
         return
@@ -94,9 +94,10 @@ def run_covers(arguments: argparse.Namespace) -> None:
 def run_explain(arguments: argparse.Namespace) -> None:
     wanted = parse_filter(arguments.filter, arguments.dialect)
     boxes = sorted(map(print_parts, wanted.boxes))
+    exact = wanted.is_exact_with(wanted)
     if arguments.json:
         parts = [{"conditions": conditions, "residuals": residuals} for conditions, residuals in boxes]
-        print_json({"filter": str(wanted), "exact": wanted.is_exact, "boxes": parts})
+        print_json({"filter": str(wanted), "exact": exact, "boxes": parts})
         return
     print(f"as SQL     {wanted}")
     if not boxes:
@@ -105,7 +106,7 @@ def run_explain(arguments: argparse.Namespace) -> None:
         lines = conditions + [f"{residual}   (residual)" for residual in residuals] or ["every event"]
         for label, line in zip_longest([f"box {number}"], lines, fillvalue=""):
             print(f"{label:<10} {line}")
-    print(f"relations  {'exact' if wanted.is_exact else 'safe, because of a part that is not box-shaped'}")
+    print(f"relations  {'exact' if exact else 'safe, because of a part that is not box-shaped'}")
 
 
 def untyped_property(text: str) -> tuple[str, Untyped]:
@@ -130,6 +131,11 @@ def event_in(text: str, which: str) -> dict[str, Any]:
         raise EventError(f"{which} is not JSON: {error.msg[:1].lower()}{error.msg[1:]}", text, error.pos) from None
     except (ValueError, RecursionError) as error:
         raise EventError(f"{which} is not JSON that can be read: {error}", text, 0) from None
+    if not text.isascii() or "\\u" in text:
+        try:
+            json.dumps(event, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise EventError(f"{which} has a lone surrogate, which is no character", text, 0) from None
     if not isinstance(event, dict):
         raise EventError(f"{which} is not a JSON object", text, 0, 'write it as {"name": value, …}')
     return event

@@ -26,6 +26,7 @@ class Box(msgspec.Struct, frozen=True, gc=False):
     residuals: Residuals = NO_RESIDUALS
 
     def contains(self, attributes: Attributes) -> bool:
+        """The plain meaning of a box, to check faster things against."""
         return all(allowed.contains(attributes.get(name)) for name, allowed in self.sets.items()) and all(
             compile_condition(residual)(attributes) is True for residual in self.residuals
         )
@@ -38,6 +39,8 @@ class Box(msgspec.Struct, frozen=True, gc=False):
             their = theirs.get(name)
             if their is None:
                 return False
+            if ours is their:
+                continue
             if type(ours) is type(their):
                 if not ours.covers(their):  # type: ignore[arg-type]
                     return False
@@ -47,6 +50,10 @@ class Box(msgspec.Struct, frozen=True, gc=False):
 
     def intersect(self, other: "Box") -> "Box | None":
         return intersection_of((self, other))
+
+    def weight(self) -> int:
+        """About how many steps it takes to look at all of the box."""
+        return sum(map(value_sets.weight, self.sets.values())) + len(self.residuals)
 
     def key(self) -> object:
         """Equal for equal boxes, and hashable."""
@@ -77,22 +84,37 @@ def negation(residual: Condition) -> Condition:
 
 def intersection_of(boxes: Iterable[Box]) -> Box | None:
     sets: dict[str, ValueSet] = {}
+    further: dict[str, list[ValueSet]] = {}
     residuals = NO_RESIDUALS
     for box in boxes:
-        for name, theirs in box.sets.items():
-            ours = sets.get(name)
-            if ours is None:
-                sets[name] = theirs
-            elif ours is not theirs:
-                shared = value_sets.intersect(ours, theirs)
-                if shared is None:
-                    return None
-                sets[name] = shared
+        for name, allowed in box.sets.items():
+            if name not in sets:
+                sets[name] = allowed
+            elif sets[name] is not allowed:
+                further.setdefault(name, []).append(allowed)
         if box.residuals:
             residuals |= box.residuals
+    for name, others in further.items():
+        shared = _intersection_of_sets([sets[name], *others])
+        if shared is None:
+            return None
+        sets[name] = shared
     if residuals and any(negation(residual) in residuals for residual in residuals):
         return None
     return Box(sets, residuals)
+
+
+def _intersection_of_sets(sets: list[ValueSet]) -> ValueSet | None:
+    """By pairs, as in a tournament: a thousand small sets are not each met by one that grows."""
+    while len(sets) > 1:
+        winners = sets[len(sets) & ~1 :]
+        for a, b in zip(sets[0::2], sets[1::2], strict=False):
+            shared = value_sets.intersect(a, b)
+            if shared is None:
+                return None
+            winners.append(shared)
+        sets = winners
+    return sets[0]
 
 
 def merged(boxes: Iterable[Box]) -> list[Box]:
@@ -132,7 +154,9 @@ def _differ_only_in(name: str, a: Box, b: Box) -> bool:
     return (
         a.residuals == b.residuals
         and a.sets.keys() == b.sets.keys()
-        and all(allowed == b.sets[other] for other, allowed in a.sets.items() if other != name)
+        and all(
+            allowed is b.sets[other] or allowed == b.sets[other] for other, allowed in a.sets.items() if other != name
+        )
     )
 
 

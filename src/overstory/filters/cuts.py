@@ -61,21 +61,21 @@ def difference(a: Cuts, b: Cuts) -> Cuts:
 
 
 def is_subset_of_union(inner: Cuts, sets: Iterable[Cuts]) -> bool:
-    """By sweeping over the intervals of all sets in order of their starts."""
+    """By one sweep over the intervals of all sets, in order of their starts."""
     pieces = sorted((piece for cuts in sets for piece in intervals(cuts)), key=itemgetter(0))
+    i = 0
+    reached: Cut | None = None  # everything from some start on is inside up to here
     for start, stop in intervals(inner):
-        reached = start
-        for begin, end in pieces:
-            if begin > reached:
+        if reached is None or reached < start:
+            reached = start
+        while stop is None or reached < stop:
+            if i == len(pieces) or pieces[i][0] > reached:
                 return False
+            end = pieces[i][1]
             if end is None:
                 return True  # what starts later is inside as well
-            if end > reached:
-                reached = end
-                if stop is not None and reached >= stop:
-                    break
-        else:
-            return False
+            reached = max(reached, end)
+            i += 1
     return True
 
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from overstory.filters.boxes import Box, simplified
 from overstory.filters.evaluate import Test, compile_condition
 from overstory.filters.printing import print_boxes
-from overstory.filters.relations import Union
+from overstory.filters.relations import Union, exact_between
 from overstory.filters.syntax import Condition, Or
-from overstory.filters.value_sets import is_exact
 from overstory.filters.volume import Distribution, volume
 from overstory.model.values import Attributes
 
@@ -45,18 +44,19 @@ class Filter:
         return self.covers(other) and other.covers(self)
 
     def union(self, *others: "Filter") -> "Filter":
-        filters = (self, *others)
-        boxes = simplified([box for each in filters for box in each.boxes])
-        return Filter(Or(tuple(each.condition for each in filters)), boxes)
+        conditions: list[Condition] = []
+        for each in (self, *others):
+            # Flat, so that a union of unions does not grow deeper and deeper
+            conditions += each.condition.operands if isinstance(each.condition, Or) else (each.condition,)
+        return Filter(Or(tuple(conditions)), simplified([box for each in (self, *others) for box in each.boxes]))
 
     def volume(self, distributions: Mapping[str, Distribution]) -> float:
         """The probability that an event with these independent attributes matches; residuals are taken as true."""
         return volume(self.boxes, distributions)
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether its relations with other such filters are exact: no residual is left, and no set is only safe."""
-        return all(not box.residuals and all(map(is_exact, box.sets.values())) for box in self.boxes)
+    def is_exact_with(self, other: "Filter") -> bool:
+        """Whether ``covers`` and ``intersects`` between the two are exact, not only safe."""
+        return exact_between(self.boxes, other.boxes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self._key() == other._key()

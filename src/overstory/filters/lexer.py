@@ -11,10 +11,13 @@ from typing import NoReturn
 from overstory.errors import FilterLimitError, FilterSyntaxError
 from overstory.filters.limits import Limits
 
-SPACE = r" \t\f\r\n"
+BLANKS = " \t\f\r\n"
+SPACE = re.escape(BLANKS)
+# Beyond ASCII a bit more than names are made of, since marks are no word characters; ``is_bare_name`` is exact.
+NAME = re.compile(r"(?:[^\W\d]|\$)(?:[\w$]|[^\x00-\x7f\s])*(?:\.(?:[\w$]|[^\x00-\x7f\s])+)*")
 TOKEN = re.compile(
     rf"""[{SPACE}]*(
-      (?:[^\W\d]|\$)[\w$]*(?:\.[\w$]+)*            # a name or a keyword
+      {NAME.pattern}                               # a name or a keyword
     | '(?:[^']|'')*+'                              # a string
     | 0[xX][0-9a-fA-F_]+[lL]?                      # numbers
     | 0[bB][01_]+[lL]?
@@ -26,22 +29,25 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 NUMBER_START = "0123456789."
-NAME = re.compile(r"(?:[^\W\d]|\$)[\w$]*(?:\.[\w$]+)*")
-INTEGER = re.compile(r"(0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9_]+)[lL]?")
-FLOAT = re.compile(r"([0-9._]+(?:[eE][+-]?[0-9_]+)?)[fFdD]?")
+INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[lL]?")
+FLOAT = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+MISPLACED_UNDERSCORE = re.compile(r"(?<![0-9a-fA-F_])_|_(?![0-9a-fA-F_])")
 INT64 = range(-(2**63), 2**63)
 MOST_DIGITS = 400  # of a number; none that fits has more unless it is padded
 END = ""  # stands after the last token
 
 
 def starts_name(token: str) -> bool:
-    """Whether a token is a name or a keyword. (A superscript digit is a word character, but starts no name.)"""
+    """Whether a token is meant as a name or a keyword."""
     first = token[:1]
     return first.isidentifier() or first == "$"
 
 
 def is_bare_name(name: str) -> bool:
-    return starts_name(name) and NAME.fullmatch(name) is not None
+    """Whether a name can stand without quotes: an identifier, but with $ like a letter and dots inside."""
+    if not starts_name(name) or NAME.fullmatch(name) is None:
+        return False
+    return name.isascii() or all(f"_{part}".replace("$", "_").isidentifier() for part in name.split("."))
 
 
 class Tokens:
@@ -50,15 +56,17 @@ class Tokens:
     def __init__(self, text: str, limits: Limits) -> None:
         self.text = text
         self.limits = limits
-        self.tokens: list[str] = TOKEN.findall(text)
+        self.tokens: list[str] = TOKEN.findall(text.rstrip(BLANKS))
         self.tokens.append(END)
+        # In upper case to be recognised as keywords; beyond ASCII that would find some that are none.
+        self.words = [token.upper() if token.isascii() else token for token in self.tokens]
         self.index = 0
         self.depth = 0
         if len(self.tokens) - 1 > limits.tokens:
             self.over_limit(f"the filter has more than {limits.tokens} tokens", limits.tokens)
 
     def expect(self, token: str, otherwise: str = "") -> None:
-        if self.tokens[self.index].upper() != token:
+        if self.words[self.index] != token:
             self.wrong(otherwise or f"expected {token}")
         self.index += 1
 
@@ -84,34 +92,36 @@ class Tokens:
             self.wrong("a dot alone is no number")
         elif len(token) > MOST_DIGITS:
             self.wrong("the number has too many digits")
-        elif match := INTEGER.fullmatch(token):
+        elif MISPLACED_UNDERSCORE.search(token):
+            self.wrong("in a number, _ stands between digits only")
+        elif match := INTEGER.fullmatch(token.replace("_", "")):
             value = self._integer(sign, match[1])
         else:
-            value = self._float(sign, token)
+            value = self._float(sign, token.replace("_", ""))
         self.index += 1
         return value
 
     def _integer(self, sign: str, digits: str) -> int:
         octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xXbB"
         try:
-            value = int(f"{sign}0o{digits[1:]}" if octal else sign + digits, 0)
+            value = int(f"0o{digits[1:]}" if octal else digits, 0)
         except ValueError:
             self.wrong("this number is malformed", advice="one that starts with 0 is octal" if octal else "")
+        if digits[0] == "0" and 2**63 <= value < 2**64:
+            value -= 2**64  # all 64 bits may be written, as in Java
+        value = -value if sign == "-" else value
         if value not in INT64:
             self.wrong("the integer does not fit 64 bits", advice="write it with a decimal point")
         return value
 
     def _float(self, sign: str, token: str) -> float:
         match = FLOAT.fullmatch(token)
-        try:
-            value = float(sign + match[1]) if match else None
-        except ValueError:
-            value = None
-        if match is None or value is None:
+        if match is None:
             self.wrong("this number is malformed")
+        value = float(sign + match[1])
         if value in (float("inf"), float("-inf")):
             self.wrong("the number is too large for a float")
-        if value == 0 and match[1].lower().split("e")[0].strip("0._"):
+        if value == 0 and match[1].lower().split("e")[0].strip("0."):
             self.wrong("the number is too small for a float")
         return value
 
@@ -126,8 +136,6 @@ class Tokens:
         raise FilterLimitError(problem, self.text, self.position(self.index if index is None else index))
 
     def position(self, index: int) -> int:
-        return (
-            len(self.text)
-            if self.tokens[index] == END
-            else next(match.start(1) for i, match in enumerate(TOKEN.finditer(self.text)) if i == index)
-        )
+        if self.tokens[index] == END:
+            return len(self.text)
+        return next(match.start(1) for i, match in enumerate(TOKEN.finditer(self.text)) if i == index)

@@ -50,7 +50,12 @@ class Like(msgspec.Struct, frozen=True, gc=False):
         )
 
     def least_length(self) -> int:
+        """Of a text that matches."""
         return sum(map(len, self.segments))
+
+    def length(self) -> int:
+        """Of the pattern itself, with what is escaped counted once."""
+        return self.least_length() + len(self.segments) - 1
 
     def pattern(self) -> tuple[str, bool]:
         """The pattern's text, and whether it uses the escape character."""

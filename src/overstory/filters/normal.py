@@ -56,30 +56,35 @@ from overstory.filters.value_sets import (
 
 Boxes: TypeAlias = tuple[Box, ...]
 NOTHING: Boxes = ()
-WORK = 16  # as many times the boxes allowed in the result may be made on the way there
-MOST_TO_ABSORB = 4  # as many times that may be compared with each other
+WORK = 100_000  # steps that multiplying boxes may take in all, about a microsecond each
+MOST_TO_ABSORB = 4  # as many times the boxes allowed may be compared with each other
 
 
-class TooManyBoxesError(Exception):
+class TooLargeError(Exception):
     """Raised within this package only; ``token`` is where the operator stands."""
 
-    def __init__(self, token: int) -> None:
+    def __init__(self, problem: str, token: int) -> None:
+        self.problem = problem
         self.token = token
 
 
-class TooManyPatternsError(TooManyBoxesError):
-    pass
-
-
 def normal_form(condition: Condition, limits: Limits) -> Boxes:
-    return Normaliser(limits).boxes(condition, True)
+    boxes = Normaliser(limits).boxes(condition, True)
+    for box in boxes:
+        for allowed in box.sets.values():
+            if pattern_count(allowed) > limits.patterns:
+                raise TooLargeError(_too_many_patterns(limits), 0)
+    return boxes
+
+
+def _too_many_patterns(limits: Limits) -> str:
+    return f"one attribute has to satisfy more than {limits.patterns} patterns or word lists at once"
 
 
 class Normaliser:
     def __init__(self, limits: Limits) -> None:
-        self.most_boxes = limits.boxes
-        self.most_patterns = limits.patterns
-        self.work_left = limits.boxes * WORK
+        self.limits = limits
+        self.work_left = WORK
 
     def boxes(self, condition: Condition, wanted: bool) -> Boxes:
         """The boxes in which the condition has the wanted truth."""
@@ -99,7 +104,7 @@ class Normaliser:
     def all_of(self, operands: list[Boxes], token: int) -> Boxes:
         if not all(operands):
             return NOTHING
-        if len(operands) > self.most_patterns:
+        if len(operands) > self.limits.patterns:
             self.check_patterns(operands, token)
         single = intersection_of(boxes[0] for boxes in operands if len(boxes) == 1)
         if single is None:
@@ -107,13 +112,27 @@ class Normaliser:
         result: Boxes = (single,)
         for boxes in operands:
             if len(boxes) > 1:
-                size = len(result) * len(boxes)
-                self.work_left -= size
-                if size > self.most_boxes or self.work_left < 0:
-                    raise TooManyBoxesError(token)
+                self.check_product(result, boxes, token)
                 result = simplified([s for a, b in product(result, boxes) if (s := a.intersect(b)) is not None])
-                self.check_patterns([result], token)
         return result
+
+    def any_of(self, operands: list[Boxes], token: int) -> Boxes:
+        boxes = [box for operand in operands for box in operand]
+        if len(boxes) < 2:
+            return tuple(boxes)
+        alternatives = merged(boxes)
+        if len(alternatives) <= MOST_TO_ABSORB * self.limits.boxes:
+            alternatives = list(absorbed(alternatives))
+        if len(alternatives) > self.limits.boxes:
+            raise TooLargeError(f"the normal form needs more than {self.limits.boxes} boxes", token)
+        return tuple(alternatives)
+
+    def check_product(self, a: Boxes, b: Boxes, token: int) -> None:
+        if len(a) * len(b) > self.limits.boxes:
+            raise TooLargeError(f"the normal form needs more than {self.limits.boxes} boxes", token)
+        self.work_left -= len(a) * sum(box.weight() for box in b) + len(b) * sum(box.weight() for box in a)
+        if self.work_left < 0:
+            raise TooLargeError("the normal form takes too much work", token)
 
     def check_patterns(self, operands: list[Boxes], token: int) -> None:
         """Patterns and word lists on one attribute are compared with each other, so they must stay few."""
@@ -124,20 +143,8 @@ class Normaliser:
                 for name, allowed in box.sets.items():
                     most[name] = max(most.get(name, 0), pattern_count(allowed))
             found.update(most)
-        if any(count > self.most_patterns for count in found.values()):
-            raise TooManyPatternsError(token)
-
-    def any_of(self, operands: list[Boxes], token: int) -> Boxes:
-        boxes = [box for operand in operands for box in operand]
-        if len(boxes) < 2:
-            return tuple(boxes)
-        alternatives = merged(boxes)
-        if len(alternatives) > MOST_TO_ABSORB * self.most_boxes:
-            raise TooManyBoxesError(token)
-        result = absorbed(alternatives)
-        if len(result) > self.most_boxes:
-            raise TooManyBoxesError(token)
-        return result
+        if any(count > self.limits.patterns for count in found.values()):
+            raise TooLargeError(_too_many_patterns(self.limits), token)
 
     def is_in(self, condition: In, wanted: bool) -> Boxes:
         """Long lists of constants of one type become one set directly; the rest is what IN means."""
@@ -203,10 +210,14 @@ def _compare(condition: Compare, wanted: bool) -> Boxes:
 
 def folded(value: Value) -> Value | None:
     """A value without attributes is worked out; None if it is unknown."""
-    if type(value) is Literal or any(_implied(value, PRESENT)):
+    if type(value) is Literal or mentions_attribute(value):
         return value
     constant = compile_value(value)({})
     return Literal(constant) if isinstance(constant, (int, float, str)) else None
+
+
+def mentions_attribute(value: Value) -> bool:
+    return any(True for _ in _implied(value, PRESENT))
 
 
 def compared_with(operator: str, constant: bool | int | float | str) -> ValueSet | None:

@@ -28,6 +28,8 @@ COMPARISONS = {
 }
 COMPARISON_TOKENS = {symbol: symbol for symbol in COMPARISONS} | {"!=": "<>"}  # as written, and as meant
 
+BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}  # how tightly an arithmetic operator binds
+
 FUNCTIONS = {"LOWER": 1, "UPPER": 1, "LEFT": 2, "RIGHT": 2}  # and their number of arguments
 RESERVED = frozenset(["AND", "OR", "NOT", "TRUE", "FALSE", "NULL", "IS", "IN", "LIKE", "BETWEEN", "ESCAPE"])
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from overstory.errors import EventError, FilterLimitError, FilterSyntaxError
+from overstory.errors import EventError, FilterError, FilterLimitError, FilterSyntaxError
 from overstory.filters.lexer import INT64
 from overstory.filters.like import like_infix, like_prefix, like_suffix
 from overstory.filters.limits import DEFAULT_LIMITS, Limits
@@ -32,6 +32,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 TIMESTAMP = re.compile(r"\w{3} \w{3} \d\d \d\d:\d\d:\d\d [\w:+-]+ \d{4}\s*;?\s*", re.ASCII)
+VARIABLE = re.compile(r"['\"]\$[SIF]\$")
 END = ""
 PATTERNS = dict(zip(PADRES_PATTERN_OPERATORS, (like_prefix, like_suffix, like_infix), strict=True))
 T = TypeVar("T")
@@ -46,12 +47,11 @@ def parse_padres(text: str, limits: Limits) -> Condition:
 
 
 def parse_publication(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> dict[str, PadresValue]:
-    """The attributes of a PADRES publication. Raises EventError, or FilterLimitError if it is too long."""
+    """The attributes of a PADRES publication. Raises EventError."""
     try:
-        text = checked_text(text, limits)
-    except FilterSyntaxError as error:
+        reader = Reader(checked_text(text, limits), limits, EventError)
+    except FilterError as error:
         raise EventError(*error.args) from None
-    reader = Reader(text, limits, EventError)
     pairs = reader.list_of(reader.pair)
     reader.end(timestamp=True)
     return dict(pairs)
@@ -62,7 +62,7 @@ class Reader:
         self.text = text
         self.limits = limits
         self.error = error
-        self.tokens: list[str] = TOKEN.findall(text)
+        self.tokens: list[str] = TOKEN.findall(text.rstrip())
         if len(self.tokens) > limits.tokens:
             problem = f"there are more than {limits.tokens} tokens"
             raise FilterLimitError(problem, text, self.position(limits.tokens))
@@ -139,6 +139,8 @@ class Reader:
 
     def string(self, operator: str) -> str:
         token = self.tokens[self.index]
+        if token == "$" or VARIABLE.match(token):
+            self.wrong("variables join several publications and are not supported")
         if token[:1] in ("'", '"') and len(token) > 1:
             self.index += 1
             return token[1:-1]
@@ -147,8 +149,6 @@ class Reader:
             return token
         if token in ("'", '"'):
             self.wrong("this string is never closed")
-        if token == "$":
-            self.wrong("variables join several publications and are not supported")
         expected = f"expected a string after {operator}" if operator else "expected a number or a string"
         self.wrong(expected, advice="numbers compare with =, <, …" if operator else "")
         return None

@@ -4,7 +4,7 @@ from overstory.errors import FilterLimitError, UsageError
 from overstory.filters.filter import Filter
 from overstory.filters.lexer import Tokens
 from overstory.filters.limits import DEFAULT_LIMITS, Limits
-from overstory.filters.normal import TooManyBoxesError, TooManyPatternsError, normal_form
+from overstory.filters.normal import TooLargeError, normal_form
 from overstory.filters.padres import parse_padres
 from overstory.filters.sql import parse_sql
 from overstory.filters.text import checked_text
@@ -21,9 +21,6 @@ def parse_filter(text: str | bytes, dialect: str = "sql", *, limits: Limits = DE
     condition = parse(text, limits)
     try:
         return Filter(condition, normal_form(condition, limits))
-    except TooManyBoxesError as error:
+    except TooLargeError as error:
         position = Tokens(text, limits).position(error.token) if dialect == "sql" else 0
-        problem = f"the filter's normal form needs more than {limits.boxes} boxes"
-        if isinstance(error, TooManyPatternsError):
-            problem = f"one attribute has to satisfy more than {limits.patterns} patterns or word lists at once"
-        raise FilterLimitError(problem, text, position, "split the filter into several") from None
+        raise FilterLimitError(error.problem, text, position, "split the filter into several") from None

@@ -6,8 +6,9 @@ from overstory.filters.boxes import Box, intersection_of
 from overstory.filters.cuts import Cuts, difference, intervals
 from overstory.filters.lexer import is_bare_name
 from overstory.filters.like import ESCAPE, Like, like_prefix
+from overstory.filters.limits import DEFAULT_LIMITS
 from overstory.filters.normal import implied_by
-from overstory.filters.operators import RESERVED
+from overstory.filters.operators import BINDING, RESERVED
 from overstory.filters.syntax import (
     Attribute,
     Compare,
@@ -34,8 +35,6 @@ from overstory.filters.value_sets import (
     after_prefix,
     points_of,
 )
-
-PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 
 
 def print_boxes(boxes: Iterable[Box]) -> str:
@@ -119,7 +118,7 @@ def print_strings(name: str, allowed: Strings) -> list[str]:
     for start, stop in intervals(allowed.cuts):
         if stop == start + NEXT:
             points.append(print_literal(start))
-        elif stop == after_prefix(start) and start:
+        elif stop == after_prefix(start) and 0 < len(start) < DEFAULT_LIMITS.pattern:
             ranges.append(f"{name} LIKE {print_like(like_prefix(start))}")
         else:
             ranges.append(_print_string_range(name, start, stop))
@@ -190,7 +189,7 @@ def print_value(value: Value, within: int = 0) -> str:
         return f"{value.sign}({text})" if isinstance(value.operand, Literal) else f"{value.sign}{text}"
     if isinstance(value, Function):
         return f"{value.name}({', '.join(map(print_value, value.arguments))})"
-    own = PRECEDENCE[value.operator]
+    own = BINDING[value.operator]
     text = f"{print_value(value.left, own)} {value.operator} {print_value(value.right, own + 1)}"
     return f"({text})" if own < within else text
 

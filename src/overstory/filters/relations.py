@@ -3,7 +3,7 @@
 One box covers another set by set. Whether *several* boxes together cover one is decided by cutting: take one of
 them away from the box, and ask whether the others cover every piece that is left. Three things keep that small.
 Only boxes that overlap the one asked about are looked at. One that cannot hold anything that looser ones do not hold
-is left out (see ``_beyond``). And the work is counted: past ``MOST_COMPARISONS`` the answer is the safe one, no.
+is left out (see ``_beyond``). And the work is counted: past ``MOST_WORK`` the answer is the safe one, no.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from overstory.filters.boxes import EVERYTHING, Box
 from overstory.filters.cuts import Cut, is_subset_of_union
 from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Numbers, Presence, Strings, ValueSet
 
-MOST_COMPARISONS = 50_000  # between a piece and a box, for one box to be covered
+MOST_WORK = 500_000  # steps of comparing pieces with boxes, well under a microsecond each
 FEW = 4  # boxes that are looked through faster than they are sorted out
 
 Hull: TypeAlias = tuple[Cut, Cut | None, Box]  # where a box starts and stops in the attribute that tells most
@@ -41,13 +41,14 @@ class Union:
         return [other for begin, end, other in self.hulls if begin < stop and (end is None or end > start)]
 
     def covers(self, inner: "Union") -> bool:
+        work = Work()
         for box in inner.boxes:
             near = self.overlapping(box)
             for coverer in near:
                 if coverer.covers(box):
                     break
             else:
-                if len(near) < 2 or not _covered_together(box, near):
+                if len(near) < 2 or not _covered_together(box, near, work):
                     return False
         return True
 
@@ -72,14 +73,19 @@ def _hull(allowed: ValueSet) -> tuple[Cut, Cut | None]:
     return cuts[0], (None if len(cuts) % 2 else cuts[-1])
 
 
-def _covered_together(box: Box, coverers: Sequence[Box]) -> bool:
+class Work:
+    """What one question may still cost."""
+
+    left = MOST_WORK
+
+
+def _covered_together(box: Box, coverers: Sequence[Box], work: Work) -> bool:
     """Whether the coverers, none of which holds all of the box, do so together."""
     pieces = [(box, coverers)]
-    comparisons_left = MOST_COMPARISONS
     while pieces:
         piece, candidates = pieces.pop()
-        comparisons_left -= len(candidates)
-        if comparisons_left < 0:
+        work.left -= len(candidates) * piece.weight()
+        if work.left < 0:
             return False
         helping = [(names, each) for each in candidates if (names := _beyond(each, piece)) is not None]
         # Cutting along few attributes leaves few pieces.
@@ -127,15 +133,16 @@ def _beyond(coverer: Box, box: Box) -> list[str] | None:
             if not isinstance(asked, Presence):
                 return None
             names.append(name)
+        elif type(asked) is type(given):
+            if not asked.covers(given):  # type: ignore[arg-type]
+                if asked.intersect(given) is None:  # type: ignore[arg-type]
+                    return None
+                names.append(name)
         elif not value_sets.covers(asked, given):
-            if not _comparable(asked, given) or value_sets.intersect(asked, given) is None:
+            if not isinstance(given, Faces) or value_sets.intersect(asked, given) is None:
                 return None
             names.append(name)
     return names
-
-
-def _comparable(asked: ValueSet, given: ValueSet) -> bool:
-    return type(asked) is type(given) or isinstance(asked, Presence) or isinstance(given, Faces)
 
 
 def _cut_away(box: Box, coverer: Box, names: list[str]) -> list[Box]:
@@ -154,3 +161,14 @@ def _cut_away(box: Box, coverer: Box, names: list[str]) -> list[Box]:
 
 def _opposite(asked: ValueSet) -> list[ValueSet]:
     return [ABSENT if asked == PRESENT else PRESENT]
+
+
+def exact_between(a: Sequence[Box], b: Sequence[Box]) -> bool:
+    """Whether relations between these unions are exact rather than safe."""
+    by_name: dict[str, list[ValueSet]] = {}
+    for box in (*a, *b):
+        if box.residuals:
+            return False
+        for name, allowed in box.sets.items():
+            by_name.setdefault(name, []).append(allowed)
+    return all(map(value_sets.is_exact, by_name.values()))

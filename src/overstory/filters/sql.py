@@ -14,10 +14,10 @@ Parentheses hold conditions and values alike, so the levels below ``test`` may g
 from collections.abc import Callable
 from typing import TypeVar
 
-from overstory.filters.lexer import END, NUMBER_START, Tokens, starts_name
+from overstory.filters.lexer import END, NUMBER_START, Tokens, is_bare_name, starts_name
 from overstory.filters.like import parse_like
 from overstory.filters.limits import Limits
-from overstory.filters.operators import COMPARISON_TOKENS, FUNCTIONS, RESERVED
+from overstory.filters.operators import BINDING, COMPARISON_TOKENS, FUNCTIONS, RESERVED
 from overstory.filters.syntax import (
     And,
     Arithmetic,
@@ -36,7 +36,6 @@ from overstory.filters.syntax import (
     Value,
 )
 
-BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 ONLY_CONDITIONS = frozenset((Compare, In, LikeTest, IsNull, HasAny, Not, And, Or))
 Node = Condition | Value
 T = TypeVar("T")
@@ -59,10 +58,10 @@ class Parser(Tokens):
         start = self.index
         first = self.conjunction()
         operator = self.index
-        if self.tokens[operator].upper() != "OR":
+        if self.words[operator] != "OR":
             return first
         operands = [*_operands(self.as_condition(first, start), Or)]
-        while self.tokens[self.index].upper() == "OR":
+        while self.words[self.index] == "OR":
             self.index += 1
             start = self.index
             operands += _operands(self.as_condition(self.conjunction(), start), Or)
@@ -72,17 +71,17 @@ class Parser(Tokens):
         start = self.index
         first = self.negation()
         operator = self.index
-        if self.tokens[operator].upper() != "AND":
+        if self.words[operator] != "AND":
             return first
         operands = [*_operands(self.as_condition(first, start), And)]
-        while self.tokens[self.index].upper() == "AND":
+        while self.words[self.index] == "AND":
             self.index += 1
             start = self.index
             operands += _operands(self.as_condition(self.negation(), start), And)
         return And(tuple(operands), operator)
 
     def negation(self) -> Node:
-        if self.tokens[self.index].upper() != "NOT":
+        if self.words[self.index] != "NOT":
             return self.test()
         self.deeper()
         self.index += 1
@@ -100,10 +99,10 @@ class Parser(Tokens):
             value = self.as_value(left, start)
             self.index += 1
             return Compare(symbol, value, self.operand())
-        keyword = token.upper()
+        keyword = self.words[self.index]
         negated = keyword == "NOT"
         if negated:
-            keyword = self.tokens[self.index + 1].upper()
+            keyword = self.words[self.index + 1]
         rest = TESTS.get(keyword)
         if rest is None or (negated and keyword == "IS"):
             if negated:
@@ -115,7 +114,7 @@ class Parser(Tokens):
         return Not(condition) if negated else condition
 
     def is_null(self, left: Value, start: int) -> Condition:
-        negated = self.tokens[self.index].upper() == "NOT"
+        negated = self.words[self.index] == "NOT"
         self.index += negated
         self.expect("NULL")
         if isinstance(left, Literal):
@@ -137,18 +136,19 @@ class Parser(Tokens):
     def like(self, left: Value, start: int) -> Condition:
         at = self.index
         pattern = self.string("the pattern of LIKE")
-        if len(pattern) > self.limits.pattern:
-            self.over_limit(f"the LIKE pattern is longer than {self.limits.pattern} characters", at)
         escape = None
-        if self.tokens[self.index].upper() == "ESCAPE":
+        if self.words[self.index] == "ESCAPE":
             self.index += 1
             escape = self.string("the escape character")
             if len(escape) != 1:
                 self.wrong("the escape is not one character", self.index - 1)
         try:
-            return LikeTest(left, parse_like(pattern, escape))
+            like = parse_like(pattern, escape)
         except ValueError as error:
             self.wrong(str(error), at)
+        if like.length() > self.limits.pattern:
+            self.over_limit(f"the LIKE pattern is longer than {self.limits.pattern} characters", at)
+        return LikeTest(left, like)
 
     def has_any(self, left: Value, start: int) -> Condition:
         if type(left) is not Attribute:
@@ -222,12 +222,14 @@ class Parser(Tokens):
         if not starts_name(token):
             missing = token in (END, ")", ",") or token in COMPARISON_TOKENS
             self.wrong("expected a value" if missing else f"{token!r} is not expected here")
-        word = token.upper()
+        word = self.words[self.index]
         if word == "TRUE" or word == "FALSE":
             self.index += 1
             return Literal(word == "TRUE")
         if word in RESERVED:
             self.wrong(f"expected a value, not the keyword {word}", advice="a name like that stands in double quotes")
+        if not token.isascii() and not is_bare_name(token):
+            self.wrong("this is no name", advice="any name can stand in double quotes")
         self.index += 1
         return self.call(word) if self.tokens[self.index] == "(" else Attribute(token)
 

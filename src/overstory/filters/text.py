@@ -6,22 +6,23 @@ from overstory.filters.limits import Limits
 
 def checked_text(text: str | bytes, limits: Limits) -> str:
     """Valid Unicode, not too long."""
-    if len(text) > limits.length:
-        shown = text if isinstance(text, str) else text[: limits.length + 1].decode(errors="replace")
-        raise FilterLimitError(f"the filter is longer than {limits.length} characters", shown, limits.length)
     if isinstance(text, bytes):
+        text = _decoded(text[: limits.length * 4 + 1])  # a character has at most four bytes
+    if len(text) > limits.length:
+        raise FilterLimitError(f"the text is longer than {limits.length} characters", text, limits.length)
+    if not text.isascii():
         try:
-            return text.decode()
-        except UnicodeDecodeError as error:
-            problem = f"byte 0x{text[error.start]:02x} is not UTF-8"
-            before = text[: error.start].decode()
-            rest = text[error.start :].decode(errors="replace")
-            raise FilterSyntaxError(problem, before + rest, len(before)) from None
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        problem = "a lone surrogate is no character"
-        raise FilterSyntaxError(problem, text, error.start, "give the filter as UTF-8") from None
+            text.encode()
+        except UnicodeEncodeError as error:
+            problem = "a lone surrogate is no character"
+            raise FilterSyntaxError(problem, text, error.start, "give the text as UTF-8") from None
     return text
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        before = text[: error.start].decode()
+        shown = before + text[error.start :].decode(errors="replace")
+        raise FilterSyntaxError(f"byte 0x{text[error.start]:02x} is not UTF-8", shown, len(before)) from None

@@ -12,7 +12,7 @@ The rules that the rest relies on:
    everything, which is no set: ``merge`` gives None.)
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -35,6 +35,7 @@ STRING_BOTTOM = ""
 NEXT = "\0"  # s + NEXT is the string right after s
 MOST_NEIGHBOURS = 16  # a hostile filter could name very many; treating them as infinitely many is safe
 MOST_COMPARED = 16  # patterns or hits in a set; comparing many with each other is slow, keeping them all is safe
+STARTS_OF_NUMBERS: Cuts = ("-", ".", "0", ":")  # texts that start with a minus or a digit
 ALL_NUMBERS: Cuts = (NUMBER_BOTTOM,)
 ALL_STRINGS: Cuts = (STRING_BOTTOM,)
 
@@ -152,12 +153,14 @@ class Strings(msgspec.Struct, frozen=True, gc=False):
         return self.likes
 
     def merge(self, other: "Strings") -> "Strings":
-        return Strings(cut.union(self.cuts, other.cuts), self.likes)
+        union = strings(cut.union(self.cuts, other.cuts), self.likes)
+        assert union is not None, "a union holds what its parts hold"
+        return union
 
     def subtract(self, other: "Strings") -> "list[ValueSet]":
         pieces = [strings(cut.difference(self.cuts, other.cuts), self.likes)]
         shared = cut.intersection(self.cuts, other.cuts)
-        for like, wanted in other.likes - self.likes:
+        for like, wanted in sorted(other.likes - self.likes, key=_spelling):
             pieces.append(strings(shared, self.likes | {(like, not wanted)}))
         return [piece for piece in pieces if piece is not None]
 
@@ -196,13 +199,18 @@ def strings(cuts: Cuts, likes: frozenset[tuple[Like, bool]] = frozenset()) -> St
     if len(likes) > MOST_COMPARED:
         return Strings(cuts, likes)
     kept = likes
-    for like, wanted in sorted(likes, key=lambda pair: (pair[0].pattern()[0], pair[1])):
+    for like, wanted in sorted(likes, key=_spelling):
         others = Strings(cuts, kept - {(like, wanted)})
         if others.implies(like, not wanted):
             return None
         if others.implies(like, wanted):
             kept = others.likes
     return Strings(cuts, kept)
+
+
+def _spelling(pair: tuple[Like, bool]) -> tuple[tuple[str, ...], bool]:
+    """An order that does not depend on how sets are stored."""
+    return pair[0].segments, pair[1]
 
 
 def strings_like(like: Like, wanted: bool) -> Strings | None:
@@ -300,8 +308,8 @@ class Keywords(msgspec.Struct, frozen=True, gc=False):
         return Keywords(frozenset([next(iter(self.hits)) | next(iter(other.hits))]), self.misses)
 
     def subtract(self, other: "Keywords") -> "list[ValueSet]":
-        missed = [keywords(self.hits, self.misses | hit) for hit in other.hits]
-        hit = [keywords(self.hits | {frozenset([word])}, self.misses) for word in other.misses - self.misses]
+        missed = [keywords(self.hits, self.misses | hit) for hit in sorted(other.hits, key=sorted)]
+        hit = [keywords(self.hits | {frozenset([word])}, self.misses) for word in sorted(other.misses - self.misses)]
         return [piece for piece in missed + hit if piece is not None]
 
 
@@ -353,7 +361,7 @@ def faces(text: Strings, other: Numbers | Booleans) -> Faces | None:
         text = within
     points = points_of(text.cuts)
     if points is None:
-        return Faces(text, other)
+        return Faces(text, other) if cut.intersection(text.cuts, STARTS_OF_NUMBERS) else None
     if isinstance(other, Booleans):
         return Faces(text, Booleans(frozenset(JSON_BOOLEAN[point] for point in points)))
     read = {point: number_in(point) for point in points}
@@ -366,11 +374,21 @@ def faces(text: Strings, other: Numbers | Booleans) -> Faces | None:
 ValueSet: TypeAlias = Presence | Numbers | Strings | Booleans | Keywords | Faces
 
 
-def is_exact(allowed: ValueSet) -> bool:
-    """Whether nothing about the set is only safe."""
+def is_exact(sets: Sequence[ValueSet]) -> bool:
+    """Whether relations among these sets, all of one attribute, are exact: no patterns, and not two faces."""
+    kinds = {type(allowed) for allowed in sets} - {Presence}
+    return not any(isinstance(allowed, Strings) and allowed.likes for allowed in sets) and (
+        Faces not in kinds and not (Strings in kinds and kinds & {Numbers, Booleans})
+    )
+
+
+def weight(allowed: ValueSet) -> int:
+    """About how many steps it takes to look at all of the set."""
     if isinstance(allowed, Faces):
-        return points_of(allowed.strings.cuts) is not None
-    return not (isinstance(allowed, Strings) and allowed.likes)
+        return weight(allowed.strings) + weight(allowed.other)
+    if isinstance(allowed, (Numbers, Strings)):
+        return len(allowed.cuts) + pattern_count(allowed)
+    return len(allowed.misses) + sum(map(len, allowed.hits)) if isinstance(allowed, Keywords) else 1
 
 
 def pattern_count(allowed: ValueSet) -> int:

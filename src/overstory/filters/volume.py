@@ -1,15 +1,14 @@
 """Volume: the probability that an event matches, given the distribution of each attribute.
 
 Attributes are taken to be independent. The union is summed attribute by attribute: a distribution splits its values
-into cells by which boxes allow them, and what remains is the same question about the other attributes and the
-boxes still possible. Overlaps are counted once and no box is ever cut. Residuals are taken as true, so with them
-the volume is an upper bound.
+into cells by which boxes allow them. Overlaps are counted once and no box is ever cut. Residuals are taken as true, so
+with them the volume is an upper bound.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
+from math import isfinite
 from typing import Protocol
 
 import msgspec
@@ -17,6 +16,8 @@ import msgspec
 from overstory.errors import DistributionError
 from overstory.filters.boxes import Box
 from overstory.filters.value_sets import Numbers, ValueSet
+
+MOST_STATES = 50_000  # sets of boxes that may still be possible at once
 
 
 class Distribution(Protocol):
@@ -31,8 +32,8 @@ class Uniform(msgspec.Struct, frozen=True):
     high: float
 
     def __post_init__(self) -> None:
-        if not self.low < self.high:
-            raise DistributionError(f"Uniform({self.low}, {self.high}) is empty; low must be less than high")
+        if not (self.low < self.high and isfinite(self.high - self.low)):
+            raise DistributionError(f"Uniform({self.low}, {self.high}): low must be less than high, and both finite")
 
     def cells(self, sets: Sequence[ValueSet | None]) -> Iterable[tuple[float, int]]:
         inside = {self.low, self.high}
@@ -49,8 +50,9 @@ class Discrete(msgspec.Struct, frozen=True):
     weights: Mapping[object, float]
 
     def __post_init__(self) -> None:
-        if not self.weights or min(self.weights.values()) < 0 or not sum(self.weights.values()) > 0:
-            raise DistributionError("Discrete needs weights that are not negative and not all zero")
+        total = sum(self.weights.values())
+        if not (total > 0 and isfinite(total) and min(self.weights.values()) >= 0):
+            raise DistributionError("Discrete needs finite weights that are not negative and not all zero")
 
     def cells(self, sets: Sequence[ValueSet | None]) -> Iterable[tuple[float, int]]:
         total = sum(self.weights.values())
@@ -59,22 +61,37 @@ class Discrete(msgspec.Struct, frozen=True):
 
 
 def volume(boxes: Sequence[Box], distributions: Mapping[str, Distribution]) -> float:
-    names = sorted({name for box in boxes for name in box.sets})
+    """Walks through the attributes, box by box, keeping the probability of each set of boxes still possible (bit i for
+    box i). A set that holds a box with no attribute left to check is certain, and is kept no longer."""
+    names = list(dict.fromkeys(name for box in boxes for name in box.sets))
     unknown = [name for name in names if name not in distributions]
     if unknown:
         raise DistributionError(f"no distribution is given for the attribute {unknown[0]!r}; add one")
-    splits = [_split(distributions[name], [box.sets.get(name) for box in boxes]) for name in names]
+    finished = _finished(boxes, names)
+    certain = 1.0 if finished[0] else 0.0
+    possible: dict[int, float] = {} if finished[0] else {(1 << len(boxes)) - 1: 1.0}
+    for name, complete in zip(names, finished[1:], strict=True):
+        cells = _split(distributions[name], [box.sets.get(name) for box in boxes])
+        left: defaultdict[int, float] = defaultdict(float)
+        for before, probability in possible.items():
+            for allowing, weight in cells.items():
+                left[before & allowing] += probability * weight
+        certain += sum(probability for mask, probability in left.items() if mask & complete)
+        possible = {mask: probability for mask, probability in left.items() if mask and not mask & complete}
+        if len(possible) > MOST_STATES:
+            raise DistributionError(
+                f"the volume of {len(boxes)} boxes over {len(names)} attributes is too hard to compute"
+            )
+    return min(1.0, certain)
 
-    @cache
-    def probability(depth: int, possible: int) -> float:
-        if not possible or depth == len(splits):
-            return 1.0 if possible else 0.0
-        parts: defaultdict[int, float] = defaultdict(float)
-        for allowing, weight in splits[depth].items():
-            parts[possible & allowing] += weight
-        return sum(weight * probability(depth + 1, left) for left, weight in parts.items())
 
-    return min(1.0, probability(0, (1 << len(boxes)) - 1))
+def _finished(boxes: Sequence[Box], names: Sequence[str]) -> list[int]:
+    """The boxes (as bits) with nothing left to check: before the first attribute, and after each one."""
+    place = {name: i for i, name in enumerate(names, 1)}
+    finished = [0] * (len(names) + 1)
+    for i, box in enumerate(boxes):
+        finished[max((place[name] for name in box.sets), default=0)] |= 1 << i
+    return finished
 
 
 def _split(distribution: Distribution, sets: Sequence[ValueSet | None]) -> dict[int, float]:
