@@ -13,8 +13,8 @@ from overstory.filters.limits import Limits
 
 BLANKS = " \t\f\r\n"
 SPACE = re.escape(BLANKS)
-# Beyond ASCII a bit more than names are made of, since marks are no word characters; ``is_bare_name`` is exact.
-NAME = re.compile(r"(?:[^\W\d]|\$)(?:[\w$]|[^\x00-\x7f\s])*(?:\.(?:[\w$]|[^\x00-\x7f\s])+)*")
+# Beyond ASCII this takes all there is; ``is_bare_name`` looks closer.
+NAME = re.compile(r"[a-zA-Z_$\x80-\U0010ffff][\w$\x80-\U0010ffff]*(?:\.[\w$\x80-\U0010ffff]+)*")
 TOKEN = re.compile(
     rf"""[{SPACE}]*(
       {NAME.pattern}                               # a name or a keyword
@@ -50,6 +50,10 @@ def is_bare_name(name: str) -> bool:
     return name.isascii() or all(f"_{part}".replace("$", "_").isidentifier() for part in name.split("."))
 
 
+def _upper_if_ascii(token: str) -> str:
+    return token.upper() if token.isascii() else token
+
+
 class Tokens:
     """The tokens of one filter and the place that has been read to."""
 
@@ -59,7 +63,7 @@ class Tokens:
         self.tokens: list[str] = TOKEN.findall(text.rstrip(BLANKS))
         self.tokens.append(END)
         # In upper case to be recognised as keywords; beyond ASCII that would find some that are none.
-        self.words = [token.upper() if token.isascii() else token for token in self.tokens]
+        self.words = [*map(str.upper, self.tokens)] if text.isascii() else [*map(_upper_if_ascii, self.tokens)]
         self.index = 0
         self.depth = 0
         if len(self.tokens) - 1 > limits.tokens:

@@ -6,9 +6,9 @@ work is counted, and stopped at a limit.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from overstory.filters.boxes import EVERYTHING, Box, absorbed, canonical, intersection_of, merged, simplified
 from overstory.filters.cuts import Cut, Cuts, difference
@@ -53,6 +53,7 @@ from overstory.filters.value_sets import (
     strings,
     strings_like,
 )
+from overstory.model.values import Number
 
 Boxes: TypeAlias = tuple[Box, ...]
 NOTHING: Boxes = ()
@@ -72,7 +73,7 @@ def normal_form(condition: Condition, limits: Limits) -> Boxes:
     boxes = Normaliser(limits).boxes(condition, True)
     for box in boxes:
         for allowed in box.sets.values():
-            if pattern_count(allowed) > limits.patterns:
+            if type(allowed) is not Numbers and pattern_count(allowed) > limits.patterns:
                 raise TooLargeError(_too_many_patterns(limits), 0)
     return boxes
 
@@ -88,36 +89,46 @@ class Normaliser:
 
     def boxes(self, condition: Condition, wanted: bool) -> Boxes:
         """The boxes in which the condition has the wanted truth."""
-        kind = type(condition)
-        leaf = LEAVES.get(kind)
-        if leaf is not None:
-            return leaf(condition, wanted)
+        if type(condition) in LEAVES:
+            box = LEAVES[type(condition)](condition, wanted)
+            return NOTHING if box is None else (box,)
         if isinstance(condition, (And, Or)):
-            operands = [self.boxes(operand, wanted) for operand in condition.operands]
-            combine = self.all_of if (kind is And) == wanted else self.any_of
-            return combine(operands, condition.position)
+            if isinstance(condition, And) == wanted:
+                return self.all_of(condition.operands, wanted, condition.position)
+            return self.any_of(condition.operands, wanted, condition.position)
         if isinstance(condition, In):
             return self.is_in(condition, wanted)
         assert isinstance(condition, Not)
         return self.boxes(condition.operand, not wanted)
 
-    def all_of(self, operands: list[Boxes], token: int) -> Boxes:
-        if not all(operands):
-            return NOTHING
+    def all_of(self, operands: Sequence[Condition], wanted: bool, token: int) -> Boxes:
+        single: list[Box] = []
+        several: list[Boxes] = []
+        for operand in operands:
+            if type(operand) in LEAVES:
+                box = LEAVES[type(operand)](operand, wanted)
+                if box is None:
+                    return NOTHING
+                single.append(box)
+            else:
+                boxes = self.boxes(operand, wanted)
+                if not boxes:
+                    return NOTHING
+                if len(boxes) == 1:
+                    single.append(boxes[0])
+                else:
+                    several.append(boxes)
         if len(operands) > self.limits.patterns:
-            self.check_patterns(operands, token)
-        single = intersection_of(boxes[0] for boxes in operands if len(boxes) == 1)
-        if single is None:
-            return NOTHING
-        result: Boxes = (single,)
-        for boxes in operands:
-            if len(boxes) > 1:
-                self.check_product(result, boxes, token)
-                result = simplified([s for a, b in product(result, boxes) if (s := a.intersect(b)) is not None])
+            self.check_patterns(single, token)
+        shared = intersection_of(single)
+        result: Boxes = NOTHING if shared is None else (shared,)
+        for boxes in several:
+            self.check_product(result, boxes, token)
+            result = simplified([s for a, b in product(result, boxes) if (s := a.intersect(b)) is not None])
         return result
 
-    def any_of(self, operands: list[Boxes], token: int) -> Boxes:
-        boxes = [box for operand in operands for box in operand]
+    def any_of(self, operands: Sequence[Condition], wanted: bool, token: int) -> Boxes:
+        boxes = [box for operand in operands for box in self.boxes(operand, wanted)]
         if len(boxes) < 2:
             return tuple(boxes)
         alternatives = merged(boxes)
@@ -134,78 +145,84 @@ class Normaliser:
         if self.work_left < 0:
             raise TooLargeError("the normal form takes too much work", token)
 
-    def check_patterns(self, operands: list[Boxes], token: int) -> None:
+    def check_patterns(self, boxes: Sequence[Box], token: int) -> None:
         """Patterns and word lists on one attribute are compared with each other, so they must stay few."""
         found: Counter[str] = Counter()
-        for boxes in operands:
-            most: dict[str, int] = {}
-            for box in boxes:
-                for name, allowed in box.sets.items():
-                    most[name] = max(most.get(name, 0), pattern_count(allowed))
-            found.update(most)
-        if any(count > self.limits.patterns for count in found.values()):
+        for box in boxes:
+            for name, allowed in box.sets.items():
+                found[name] += pattern_count(allowed)
+        if max(found.values(), default=0) > self.limits.patterns:
             raise TooLargeError(_too_many_patterns(self.limits), token)
 
     def is_in(self, condition: In, wanted: bool) -> Boxes:
         """Long lists of constants of one type become one set directly; the rest is what IN means."""
-        values = [option.value for option in condition.options if isinstance(option, Literal)]
-        if isinstance(condition.operand, Attribute) and len(values) == len(condition.options):
-            texts = [value for value in values if isinstance(value, str)]
-            if len(texts) == len(values):
-                return _box(condition.operand.name, strings(_part(points_of_strings(texts), ALL_STRINGS, wanted)))
-            figures = [value for value in values if not isinstance(value, (bool, str))]
-            if len(figures) == len(values):
-                return _box(condition.operand.name, numbers(_part(points_of_numbers(figures), ALL_NUMBERS, wanted)))
-        tests = [self.boxes(Compare("=", condition.operand, option), wanted) for option in condition.options]
-        return (self.any_of if wanted else self.all_of)(tests, condition.position)
+        box = _attribute_in(condition, wanted)
+        if box is not None:
+            return box
+        tests = [Compare("=", condition.operand, option) for option in condition.options]
+        return (self.any_of if wanted else self.all_of)(tests, wanted, condition.position)
 
 
-# Leaves: each gives the boxes in which it has the wanted truth.
+def _attribute_in(condition: In, wanted: bool) -> Boxes | None:
+    values = [option.value for option in condition.options if isinstance(option, Literal)]
+    if not isinstance(condition.operand, Attribute) or len(values) < len(condition.options):
+        return None
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        points, everything = points_of_strings(cast(list[str], values)), ALL_STRINGS
+    elif kinds <= {int, float}:
+        points, everything = points_of_numbers(cast(list[Number], values)), ALL_NUMBERS
+    else:
+        return None
+    cuts = points if wanted else difference(everything, points)
+    box = _box(condition.operand.name, strings(cuts) if kinds == {str} else numbers(cuts))
+    return NOTHING if box is None else (box,)
 
 
-def _bare_attribute(condition: Attribute, wanted: bool) -> Boxes:
+# Leaves: each gives the box in which it has the wanted truth, None if there is none.
+
+
+def _bare_attribute(condition: Attribute, wanted: bool) -> Box | None:
     return _box(condition.name, Booleans(frozenset([wanted])))
 
 
-def _constant(condition: Literal, wanted: bool) -> Boxes:
-    return (EVERYTHING,) if condition.value is wanted else NOTHING
+def _constant(condition: Literal, wanted: bool) -> Box | None:
+    return EVERYTHING if condition.value is wanted else None
 
 
-def _signed(condition: Signed, wanted: bool) -> Boxes:
-    return NOTHING
+def _signed(condition: Signed, wanted: bool) -> Box | None:
+    return None
 
 
-def _is_null(condition: IsNull, wanted: bool) -> Boxes:
+def _is_null(condition: IsNull, wanted: bool) -> Box | None:
     return _box(condition.name, ABSENT if wanted else PRESENT)
 
 
-def _has_any(condition: HasAny, wanted: bool) -> Boxes:
+def _has_any(condition: HasAny, wanted: bool) -> Box | None:
     if wanted:
         return _box(condition.name, keywords(frozenset([condition.words])))
     return _box(condition.name, keywords(frozenset(), condition.words))
 
 
-def _like(condition: LikeTest, wanted: bool) -> Boxes:
+def _like(condition: LikeTest, wanted: bool) -> Box | None:
     if isinstance(condition.operand, Attribute):
         return _box(condition.operand.name, strings_like(condition.like, wanted))
     return _residual(condition if wanted else Not(condition))
 
 
-def _compare(condition: Compare, wanted: bool) -> Boxes:
-    comparison = COMPARISONS[condition.operator]
-    if not wanted:
-        comparison = COMPARISONS[comparison.negated]
+def _compare(condition: Compare, wanted: bool) -> Box | None:
+    operator = condition.operator if wanted else COMPARISONS[condition.operator].negated
     left, right = condition.left, condition.right
     if type(left) is Attribute and type(right) is Literal:
-        return _box(left.name, compared_with(comparison.symbol, right.value))
+        return _box(left.name, compared_with(operator, right.value))
     if type(left) is Literal and type(right) is Attribute:
-        return _box(right.name, compared_with(comparison.flipped, left.value))
+        return _box(right.name, compared_with(COMPARISONS[operator].flipped, left.value))
     folded_left, folded_right = folded(left), folded(right)
     if folded_left is None or folded_right is None:
-        return NOTHING
+        return None
     if (folded_left, folded_right) != (left, right):
-        return _compare(Compare(comparison.symbol, folded_left, folded_right), True)
-    return _residual(canonical(Compare(comparison.symbol, left, right)))
+        return _compare(Compare(operator, folded_left, folded_right), True)
+    return _residual(canonical(Compare(operator, left, right)))
 
 
 def folded(value: Value) -> Value | None:
@@ -247,22 +264,16 @@ CUTS: dict[str, Callable[[Cut, Cut, Cut], Cuts]] = {
 }
 
 
-def _part(points: Cuts, everything: Cuts, wanted: bool) -> Cuts:
-    return points if wanted else difference(everything, points)
+def _box(name: str, allowed: ValueSet | None) -> Box | None:
+    return None if allowed is None else Box({name: allowed})
 
 
-def _box(name: str, allowed: ValueSet | None) -> Boxes:
-    return NOTHING if allowed is None else (Box({name: allowed}),)
-
-
-def _residual(condition: Condition) -> Boxes:
+def _residual(condition: Condition) -> Box | None:
     """A condition that no value set can say. One without attributes is a constant, and is worked out."""
     implied = implied_by(condition)
-    if implied is None:
-        return NOTHING
-    if not implied.sets:
-        return (EVERYTHING,) if compile_condition(condition)({}) is True else NOTHING
-    return (Box(implied.sets, frozenset([condition])),)
+    if implied is None or implied.sets:
+        return implied and Box(implied.sets, frozenset([condition]))
+    return EVERYTHING if compile_condition(condition)({}) is True else None
 
 
 def implied_by(condition: Condition) -> Box | None:
@@ -291,7 +302,7 @@ def _implied(value: Value, fits: ValueSet) -> Iterator[Box]:
             yield from _implied(argument, kind)
 
 
-LEAVES: dict[type, Callable[[Any, bool], Boxes]] = {
+LEAVES: dict[type, Callable[[Any, bool], Box | None]] = {
     Attribute: _bare_attribute,
     Literal: _constant,
     Signed: _signed,

@@ -12,8 +12,9 @@ Parentheses hold conditions and values alike, so the levels below ``test`` may g
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
+from overstory.errors import FilterSyntaxError
 from overstory.filters.lexer import END, NUMBER_START, Tokens, is_bare_name, starts_name
 from overstory.filters.like import parse_like
 from overstory.filters.limits import Limits
@@ -62,31 +63,27 @@ class Parser(Tokens):
             return first
         operands = [*_operands(self.as_condition(first, start), Or)]
         while self.words[self.index] == "OR":
-            self.index += 1
-            start = self.index
+            self.index = start = self.index + 1
             operands += _operands(self.as_condition(self.conjunction(), start), Or)
         return Or(tuple(operands), operator)
 
     def conjunction(self) -> Node:
         start = self.index
-        first = self.negation()
+        first = self.negation() if self.words[start] == "NOT" else self.test()
         operator = self.index
         if self.words[operator] != "AND":
             return first
         operands = [*_operands(self.as_condition(first, start), And)]
         while self.words[self.index] == "AND":
-            self.index += 1
-            start = self.index
-            operands += _operands(self.as_condition(self.negation(), start), And)
+            self.index = start = self.index + 1
+            operand = self.negation() if self.words[start] == "NOT" else self.test()
+            operands += _operands(self.as_condition(operand, start), And)
         return And(tuple(operands), operator)
 
     def negation(self) -> Node:
-        if self.words[self.index] != "NOT":
-            return self.test()
         self.deeper()
-        self.index += 1
-        start = self.index
-        operand = self.as_condition(self.negation(), start)
+        self.index = start = self.index + 1
+        operand = self.as_condition(self.negation() if self.words[start] == "NOT" else self.test(), start)
         self.depth -= 1
         return Not(operand)
 
@@ -175,15 +172,19 @@ class Parser(Tokens):
     def sum(self, loosest: int = 0) -> Node:
         """Operators that bind more tightly than ``loosest``, from left to right."""
         start = self.index
-        left = PRIMARIES.get(self.tokens[start][:1], Parser.name)(self)
-        while (binding := BINDING.get(operator := self.tokens[self.index], 0)) > loosest:
+        token = self.tokens[start]
+        if token.isidentifier() and self.tokens[start + 1] != "(" and self.words[start] not in RESERVED:
+            self.index = start + 1  # a plain name, as nearly all are
+            left: Node = Attribute(token)
+        else:
+            left = PRIMARIES.get(token[:1], Parser.name)(self)
+        while (operator := self.tokens[self.index]) in BINDING and BINDING[operator] > loosest:
             self.operators += 1
             if self.operators > self.limits.operators:
                 self.over_limit(f"the filter has more than {self.limits.operators} arithmetic operators")
             value = self.as_value(left, start)
-            self.index += 1
-            right_start = self.index
-            left = Arithmetic(operator, value, self.as_value(self.sum(binding), right_start))
+            self.index = right_start = self.index + 1
+            left = Arithmetic(operator, value, self.as_value(self.sum(BINDING[operator]), right_start))
         return left
 
     def string_literal(self) -> Node:
@@ -229,9 +230,14 @@ class Parser(Tokens):
         if word in RESERVED:
             self.wrong(f"expected a value, not the keyword {word}", advice="a name like that stands in double quotes")
         if not token.isascii() and not is_bare_name(token):
-            self.wrong("this is no name", advice="any name can stand in double quotes")
+            self.wrong_character(token)
         self.index += 1
         return self.call(word) if self.tokens[self.index] == "(" else Attribute(token)
+
+    def wrong_character(self, name: str) -> NoReturn:
+        bad = next(i for i, c in enumerate(name) if not f"_{c}".replace("$", "_").replace(".", "_").isidentifier())
+        problem, advice = f"{name[bad]!r} stands in no name", "any name can stand in double quotes"
+        raise FilterSyntaxError(problem, self.text, self.position(self.index) + bad, advice)
 
     def quoted_name(self) -> str:
         token = self.tokens[self.index]
