@@ -90,8 +90,10 @@ class Tokens:
 
     def number(self, sign: str = "") -> int | float:
         token = self.tokens[self.index]
-        if token[0] != "0" and token.isdigit() and len(token) < 19:
-            value: int | float = int(sign + token)
+        digits = token.replace(".", "", 1)
+        if digits.isdigit() and len(digits) < 18 and (token[0] != "0" or "." in token):
+            # plain decimal, as nearly all are
+            value: int | float = float(sign + token) if "." in token else int(sign + token)
         elif token == ".":
             self.wrong("a dot alone is no number")
         elif len(token) > MOST_DIGITS:

@@ -393,10 +393,10 @@ def weight(allowed: ValueSet) -> int:
 
 def pattern_count(allowed: ValueSet) -> int:
     """How many patterns or word lists a value has to satisfy: what simplifying the set compares with each other."""
-    if isinstance(allowed, Faces):
-        return pattern_count(allowed.strings)
     if isinstance(allowed, Strings):
         return len(allowed.likes)
+    if isinstance(allowed, Faces):
+        return len(allowed.strings.likes)
     return len(allowed.hits) if isinstance(allowed, Keywords) else 0
 
 
