@@ -123,22 +123,23 @@ def merged(boxes: Iterable[Box]) -> list[Box]:
     Whatever merges goes to the back of the queue, so a thousand alternatives pair up as in a tournament.
     """
     queue = deque(boxes)
-    placed: dict[object, Box] = {}  # a box stands under one key for each of its attributes
+    kept: dict[int, Box] = {}
+    placed: dict[object, Box] = {}  # a kept box stands under one key for each of its attributes
     while queue:
         box = queue.popleft()
         keys = _merge_keys(box)
         for name, key in keys.items():
             other = placed.get(key)
             if other is not None and _differ_only_in(name, box, other):
+                del kept[id(other)]
                 for old in _merge_keys(other).values():
                     placed.pop(old, None)
                 queue.append(_merge(name, box, other))
                 break
         else:
+            kept[id(box)] = box
             placed.update((key, box) for key in keys.values())
-            if not keys:
-                placed[box.residuals] = box
-    return list({id(box): box for box in placed.values()}.values())
+    return list(kept.values())
 
 
 def _merge_keys(box: Box) -> dict[str, object]:

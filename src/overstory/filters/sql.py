@@ -1,9 +1,8 @@
 """The SQL front end: text to syntax tree, by recursive descent, one method per level of the grammar.
 
     condition   = conjunction { OR conjunction }
-    conjunction = negation { AND negation }
-    negation    = NOT negation | test
-    test        = sum [ comparison sum | [NOT] (BETWEEN … | IN … | LIKE … | HAS ANY …) | IS [NOT] NULL ]
+    conjunction = test { AND test }
+    test        = NOT test | sum [ comparison sum | [NOT] (BETWEEN … | IN … | LIKE … | HAS ANY …) | IS [NOT] NULL ]
     sum         = primary { (+|-|*|/|%) primary }, the last three binding more tightly
     primary     = (+|-) primary | number | string | name | TRUE | FALSE | FUNCTION(…) | EXISTS(…) | (condition)
 
@@ -69,26 +68,27 @@ class Parser(Tokens):
 
     def conjunction(self) -> Node:
         start = self.index
-        first = self.negation() if self.words[start] == "NOT" else self.test()
+        first = self.test()
         operator = self.index
         if self.words[operator] != "AND":
             return first
         operands = [*_operands(self.as_condition(first, start), And)]
         while self.words[self.index] == "AND":
             self.index = start = self.index + 1
-            operand = self.negation() if self.words[start] == "NOT" else self.test()
-            operands += _operands(self.as_condition(operand, start), And)
+            operands += _operands(self.as_condition(self.test(), start), And)
         return And(tuple(operands), operator)
 
     def negation(self) -> Node:
         self.deeper()
         self.index = start = self.index + 1
-        operand = self.as_condition(self.negation() if self.words[start] == "NOT" else self.test(), start)
+        operand = self.as_condition(self.test(), start)
         self.depth -= 1
         return Not(operand)
 
     def test(self) -> Node:
         start = self.index
+        if self.words[start] == "NOT":
+            return self.negation()
         left = self.sum()
         token = self.tokens[self.index]
         symbol = COMPARISON_TOKENS.get(token)
