@@ -10,6 +10,7 @@ cases. Strings are not dense, the next one after s being s + U+0000; a string's 
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -37,8 +38,7 @@ def is_subset(inner: Cuts, outer: Cuts) -> bool:
 
 def intervals(cuts: Cuts) -> Iterator[tuple[Cut, Cut | None]]:
     """Pairs of start and stop; the last stop is None if the set is unbounded above."""
-    for i in range(0, len(cuts), 2):
-        yield cuts[i], (cuts[i + 1] if i + 1 < len(cuts) else None)
+    return zip_longest(cuts[::2], cuts[1::2])
 
 
 def union(a: Cuts, b: Cuts) -> Cuts:
@@ -62,7 +62,7 @@ def difference(a: Cuts, b: Cuts) -> Cuts:
 
 def is_subset_of_union(inner: Cuts, sets: Iterable[Cuts]) -> bool:
     """By one sweep over the intervals of all sets, in order of their starts."""
-    pieces = sorted((piece for cuts in sets for piece in intervals(cuts)), key=itemgetter(0))
+    pieces = sorted(chain.from_iterable(map(intervals, sets)), key=itemgetter(0))
     i = 0
     reached: Cut | None = None  # everything from some start on is inside up to here
     for start, stop in intervals(inner):

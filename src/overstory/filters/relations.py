@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import overstory.filters.value_sets as value_sets
-from overstory.filters.boxes import EVERYTHING, Box
+from overstory.filters.boxes import Box
 from overstory.filters.cuts import Cut, is_subset_of_union
 from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Numbers, Presence, Strings, ValueSet
 
@@ -84,20 +84,20 @@ def _covered_together(box: Box, coverers: Sequence[Box], work: Work) -> bool:
     pieces = [(box, coverers)]
     while pieces:
         piece, candidates = pieces.pop()
-        work.left -= len(candidates) * piece.weight()
-        if work.left < 0:
-            return False
         helping = [(names, each) for each in candidates if (names := _beyond(each, piece)) is not None]
-        # Cutting along few attributes leaves few pieces.
-        names, first = min(helping, key=lambda pair: len(pair[0]), default=([], EVERYTHING))
-        if not names and helping:
-            continue  # it holds all of the piece
+        if any(not names for names, _ in helping):
+            continue  # one of them holds all of the piece
         if len(helping) < 2:
             return False
         together = _along_one_attribute(piece, helping)
         if together is False:
             return False
         if together is None:
+            work.left -= len(candidates) * piece.weight()
+            if work.left < 0:
+                return False
+            # Cutting along few attributes leaves few pieces.
+            names, first = min(helping, key=lambda pair: len(pair[0]))
             others = [coverer for _, coverer in helping if coverer is not first]
             pieces += [(part, others) for part in _cut_away(piece, first, names)]
     return True
@@ -106,15 +106,17 @@ def _covered_together(box: Box, coverers: Sequence[Box], work: Work) -> bool:
 def _along_one_attribute(piece: Box, helping: list[tuple[list[str], Box]]) -> bool | None:
     """If all reach short of the piece in the same attribute only, and it has an order, no cutting is needed."""
     names = helping[0][0]
-    if len(names) > 1 or any(other != names for other, _ in helping):
-        return None
     given = piece.sets.get(names[0])
-    sets = [coverer.sets[names[0]] for _, coverer in helping]
-    if not isinstance(given, (Numbers, Strings)) or any(
-        type(allowed) is not type(given) or (isinstance(allowed, Strings) and allowed.likes) for allowed in sets
-    ):
+    kind = type(given)
+    if len(names) > 1 or not isinstance(given, (Numbers, Strings)):
         return None
-    return is_subset_of_union(given.cuts, [allowed.cuts for allowed in sets])  # type: ignore[union-attr]
+    cuts = []
+    for other, coverer in helping:
+        asked = coverer.sets[names[0]] if other == names else None
+        if type(asked) is not kind or (kind is Strings and asked.likes):  # type: ignore[union-attr]
+            return None
+        cuts.append(asked.cuts)  # type: ignore[union-attr]
+    return is_subset_of_union(given.cuts, cuts)
 
 
 def _beyond(coverer: Box, box: Box) -> list[str] | None:
