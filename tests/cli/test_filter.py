@@ -25,8 +25,8 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def test_eval(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "filter", "eval", "x > 5", "--event", '{"x": 6}') == (OK, "true\n", "")
-    assert run(capsys, "filter", "eval", "x > 5", "--event", '{"x": 5}') == (OK, "false\n", "")
+    assert run(capsys, "filter", "eval", "x > 5", '{"x": 6}') == (OK, "true\n", "")
+    assert run(capsys, "filter", "eval", "x > 5", '{"x": 5}') == (OK, "false\n", "")
     assert run(capsys, "filter", "eval", "x > 5") == (OK, "unknown\n", "")
     assert run_json(capsys, "filter", "eval", "x > 5") == (OK, {"result": None, "matches": False})
     padres = ("[x,>,5]", "--dialect", "padres", "--publication", "[class,'a'],[x,6]")
@@ -67,15 +67,15 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "code", "words"),
     [
         (["filter", "eval", "x >"], FAILED, "filter: expected a value, but the filter ends"),
-        (["filter", "eval", "x = 1", "--event", '{"x": }'], FAILED, "event: the event is not JSON"),
-        (["filter", "eval", "x = 1", "--event", "[1]"], FAILED, "not a JSON object"),
-        (["filter", "eval", "x = 1", "--event", "[" * 100_000], FAILED, "not JSON"),
+        (["filter", "eval", "x = 1", '{"x": }'], FAILED, "event: the event is not JSON"),
+        (["filter", "eval", "x = 1", "[1]"], FAILED, "not a JSON object"),
+        (["filter", "eval", "x = 1", "[" * 100_000], FAILED, "not JSON"),
         (["filter", "eval", "x = 1", "--events", "no-such-file"], USAGE, "cannot read no-such-file"),
-        (["filter", "eval", "x = 1", "--event", "{}", "--events", "-"], USAGE, "one of"),
-        (["filter", "eval", "x = 1", "--event", "{}", "--publication", "[a,1]"], USAGE, "not both"),
+        (["filter", "eval", "x = 1", "{}", "--events", "-"], USAGE, "one of"),
+        (["filter", "eval", "x = 1", "{}", "--publication", "[a,1]"], USAGE, "not both"),
         (["filter", "eval", "x = 1", "--property", "x"], USAGE, "NAME=TEXT"),
         (["filter", "eval", "x = '\udcff'"], FAILED, "give the text as UTF-8"),
-        (["filter", "eval", "x = 'a'", "--event", '{"x": "\\ud900"}'], FAILED, "lone surrogate"),
+        (["filter", "eval", "x = 'a'", '{"x": "\\ud900"}'], FAILED, "lone surrogate"),
         (["filter", "eval"], USAGE, "required: FILTER"),
         (["filter", "dance"], USAGE, "invalid choice"),
         (["filter", "eval", "x", "--dialect", "xpath"], USAGE, "invalid choice"),

@@ -22,7 +22,9 @@ def add_to(commands: Any) -> None:
 
     evaluate = verbs.add_parser("eval", help="evaluate a filter on an event: true, false or unknown")
     evaluate.add_argument("filter", metavar="FILTER")
-    evaluate.add_argument("--event", metavar="JSON", help="the event's attributes, a JSON object")
+    evaluate.add_argument(
+        "event", metavar="EVENT", nargs="?", help="the event's attributes, a JSON object; none if left out"
+    )
     evaluate.add_argument("--events", metavar="FILE", help="one JSON object a line ('-' for standard input)")
     evaluate.add_argument("--publication", metavar="TEXT", help="the event as a PADRES publication")
     evaluate.add_argument(
@@ -63,7 +65,7 @@ def run_eval(arguments: argparse.Namespace) -> None:
 
 def run_eval_lines(wanted: Filter, arguments: argparse.Namespace, properties: dict[str, Untyped]) -> None:
     if arguments.event is not None or arguments.publication is not None:
-        raise UsageError("give one of --events, --event and --publication")
+        raise UsageError("give one of EVENT, --events and --publication")
     results = (wanted.evaluate({**event, **properties}) for event in events_in(arguments.events))
     if arguments.json:
         known = list(results)
@@ -118,7 +120,7 @@ def untyped_property(text: str) -> tuple[str, Untyped]:
 
 def single_event(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.event is not None and arguments.publication is not None:
-        raise UsageError("give --event or --publication, not both")
+        raise UsageError("give EVENT or --publication, not both")
     if arguments.publication is not None:
         return dict(parse_publication(arguments.publication))
     return {} if arguments.event is None else event_in(arguments.event, "the event")
