@@ -90,7 +90,7 @@ def run_covers(arguments: argparse.Namespace) -> None:
     elif not covers:
         print("Some events may match both." if intersects else "No event matches both.")
     if not exact and not covers:
-        print("This is the safe answer: a part of a filter is not box-shaped. See 'overstory filter explain'.")
+        print("This is the safe answer, not an exact one: see Relations in docs/filters.md.")
 
 
 def run_explain(arguments: argparse.Namespace) -> None:
@@ -108,7 +108,7 @@ def run_explain(arguments: argparse.Namespace) -> None:
         lines = conditions + [f"{residual}   (residual)" for residual in residuals] or ["every event"]
         for label, line in zip_longest([f"box {number}"], lines, fillvalue=""):
             print(f"{label:<10} {line}")
-    print(f"relations  {'exact' if exact else 'safe, because of a part that is not box-shaped'}")
+    print(f"relations  {'exact' if exact else 'safe, not exact: see Relations in docs/filters.md'}")
 
 
 def untyped_property(text: str) -> tuple[str, Untyped]:
