@@ -6,7 +6,7 @@ demo: .venv/.ready
 test: lint
 	.venv/bin/pytest
 
-# Ten thousand examples for every law; about half an hour.
+# Ten thousand examples for every law; about forty minutes.
 test-long: lint
 	.venv/bin/pytest --hypothesis-profile=long
 
