@@ -172,3 +172,34 @@ def test_a_filter_that_has_been_used_can_be_pickled() -> None:
     assert again == wanted
     assert hash(again) == hash(wanted)
     assert again.matches({"x": 6, "y": "a"})
+
+
+bounds = st.tuples(st.integers(0, 5), st.integers(0, 5)).map(sorted)
+ends = st.sampled_from(
+    [("n >= {}", "n < {}"), ("n > {}", "n <= {}"), ("n >= {}", "n IS NOT NULL"), ("n <> {}", "n < {}")]
+)
+
+
+@st.composite
+def small_boxes(draw: st.DrawFn) -> str:
+    """A box over two numbers and a string, with ends of all kinds."""
+    parts = []
+    for name in ("n", "m"):
+        (low, high), (above, below) = draw(bounds), draw(ends)
+        parts.append(f"{above.format(low)} AND {below.format(high + 1)}".replace("n ", f"{name} "))
+    if draw(st.booleans()):
+        parts.append(draw(st.sampled_from(["t = 'a'", "t LIKE 'a%'", "t > 'a'", "t <> 'b'", "t IS NULL"])))
+    return " AND ".join(parts)
+
+
+@given(st.lists(small_boxes(), min_size=5, max_size=12), st.lists(small_boxes(), min_size=1, max_size=6))
+def test_between_unions_of_many_boxes_relations_are_exact(outer: list[str], inner: list[str]) -> None:
+    a, b = (parse_filter(" OR ".join(f"({box})" for box in boxes)) for boxes in (outer, inner))
+    numbers = [None, *(half / 2 for half in range(-1, 14))]
+    events = [
+        {"n": n, "m": m, "t": t} for n in numbers for m in numbers for t in (None, "", "a", "a\0", "ab", "b", "b\0", 1)
+    ]
+    in_a, in_b = ({i for i, event in enumerate(events) if each.matches(event)} for each in (a, b))
+    assert a.covers(b) == (in_b <= in_a)
+    assert b.covers(a) == (in_a <= in_b)
+    assert a.intersects(b) == bool(in_a & in_b)

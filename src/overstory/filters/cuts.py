@@ -9,7 +9,7 @@ cases. Strings are not dense, the next one after s being s + U+0000; a string's 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -60,9 +60,12 @@ def difference(a: Cuts, b: Cuts) -> Cuts:
     return _combine(a, b, lambda in_a, in_b: in_a and not in_b)
 
 
-def is_subset_of_union(inner: Cuts, sets: Iterable[Cuts]) -> bool:
+def is_subset_of_union(inner: Cuts, sets: Sequence[Cuts]) -> bool:
     """By one sweep over the intervals of all sets, in order of their starts."""
-    pieces = sorted(chain.from_iterable(map(intervals, sets)), key=itemgetter(0))
+    if set(map(len, sets)) == {2}:  # each is one interval already
+        pieces = sorted(sets)
+    else:
+        pieces = sorted(chain.from_iterable(map(intervals, sets)), key=itemgetter(0))
     i = 0
     reached: Cut | None = None  # everything from some start on is inside up to here
     for start, stop in intervals(inner):

@@ -6,8 +6,9 @@ Only boxes that overlap the one asked about are looked at. One that cannot hold 
 is left out (see ``_beyond``). And the work is counted: past ``MOST_WORK`` the answer is the safe one, no.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import TypeAlias
+from itertools import accumulate, takewhile
 
 import overstory.filters.value_sets as value_sets
 from overstory.filters.boxes import Box
@@ -17,33 +18,39 @@ from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Numbers, Presen
 MOST_WORK = 500_000  # steps of comparing pieces with boxes, well under a microsecond each
 FEW = 4  # boxes that are looked through faster than they are sorted out
 
-Hull: TypeAlias = tuple[Cut, Cut | None, Box]  # where a box starts and stops in the attribute that tells most
-
 
 class Union:
-    """Boxes together, made ready to be asked many times which of them overlap a box."""
+    """Boxes together, made ready to be asked many times which of them overlap a box.
+
+    They are sorted by where they start in the one attribute that tells them apart best. ``furthest[i]`` is how far the
+    first i + 1 of them reach, so those that overlap an interval stand between two places found by bisection.
+    """
 
     def __init__(self, boxes: Sequence[Box]) -> None:
         self.boxes = boxes
         self.name, self.kind = ("", Presence) if len(boxes) <= FEW else _telling_attribute(boxes)
-        self.hulls: list[Hull] = []
         if self.name:
-            self.hulls = [(*_hull(box.sets[self.name]), box) for box in boxes]
+            self.sorted = sorted(boxes, key=lambda box: _start(box.sets[self.name]))
+            self.starts = [_start(box.sets[self.name]) for box in self.sorted]
+            stops: list[Cut] = [_stop(box.sets[self.name]) for box in self.sorted]
+            # From the first that is unbounded on, all may overlap.
+            self.furthest = list(accumulate(takewhile(lambda stop: stop is not None, stops), max))
 
     def overlapping(self, box: Box) -> Sequence[Box]:
         """At least the boxes that overlap this one."""
         asked = box.sets.get(self.name)
         if asked is None or type(asked) is not self.kind:
             return self.boxes
-        start, stop = _hull(asked)
-        if stop is None:
-            return [other for _, end, other in self.hulls if end is None or end > start]
-        return [other for begin, end, other in self.hulls if begin < stop and (end is None or end > start)]
+        stop = _stop(asked)
+        first = bisect_right(self.furthest, _start(asked))
+        return self.sorted[first : None if stop is None else bisect_left(self.starts, stop)]
 
     def covers(self, inner: "Union") -> bool:
         work = Work()
         for box in inner.boxes:
             near = self.overlapping(box)
+            if self.name and _side_by_side(box, near, self.name):
+                continue
             for coverer in near:
                 if coverer.covers(box):
                     break
@@ -68,9 +75,34 @@ def _telling_attribute(boxes: Sequence[Box]) -> tuple[str, type]:
     return best[:2]
 
 
-def _hull(allowed: ValueSet) -> tuple[Cut, Cut | None]:
+def _start(allowed: ValueSet) -> Cut:
+    return allowed.cuts[0]  # type: ignore[union-attr]
+
+
+def _stop(allowed: ValueSet) -> Cut | None:
     cuts = allowed.cuts  # type: ignore[union-attr]
-    return cuts[0], (None if len(cuts) % 2 else cuts[-1])
+    return None if len(cuts) % 2 else cuts[-1]
+
+
+def _side_by_side(box: Box, coverers: Sequence[Box], name: str) -> bool:
+    """Whether the coverers that hold the box in all other attributes hold it in this one, alone or side by side."""
+    given = box.sets.get(name)
+    if not isinstance(given, (Numbers, Strings)):
+        return False
+    parts = []
+    for coverer in coverers:
+        for other, asked in coverer.sets.items():
+            if other != name:
+                theirs = box.sets.get(other)
+                if theirs is None or type(theirs) is not type(asked) or not asked.covers(theirs):  # type: ignore[arg-type]
+                    break
+        else:
+            part = coverer.sets[name]
+            if coverer.residuals <= box.residuals and type(part) is type(given):
+                if isinstance(part, Strings) and part.likes:
+                    continue
+                parts.append(part.cuts)
+    return is_subset_of_union(given.cuts, parts)
 
 
 class Work:
