@@ -1,0 +1,208 @@
+"""Boxes and the filters made of them: equal boxes are kept once, however many filters have them."""
+
+import numpy as np
+
+from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.store import (
+    BOXES,
+    FREE,
+    LINKS,
+    LIVE_BOXES,
+    LIVE_FILTERS,
+    NONE,
+    OPAQUE_BOXES,
+    ROOT,
+    TOKENS_USED,
+    Store,
+    class_of,
+    drop,
+    first_slot,
+    give_row,
+    give_words,
+    mixed,
+    put,
+    take_row,
+    take_words,
+    with_room,
+)
+from overstory.kernels.texts import NUMBER, intern, release
+from overstory.kernels.tree import clauses_of, file_box, first_clause, ranges_of, split_all, unfile_box
+
+EQUAL_BOXES = 1  # the table of the store
+OPAQUE = 1 << 48  # in the header of a record: the last word is the number of an opaque test
+
+
+@kernel
+def add_filter(
+    store: Store, number: int, records: Array, ends: Array, splitting: bool, opaque: Array, count: int
+) -> int:
+    """Makes a filter of boxes given by their records, one behind the other.
+
+    The opaque tests of boxes that are new go into ``opaque`` from ``count`` on; returned is how many there are then.
+    """
+    store.filters[number].link = NONE
+    store.counts[LIVE_FILTERS] += 1
+    start = 0
+    for end in ends:
+        record = records[start:end]
+        start = end
+        hashed = _hash_of(record)
+        box = _find(store, hashed, record)
+        if box == NONE:
+            box = _new_box(store, hashed, record)
+            file_box(store, box, splitting)
+            if store.boxes[box].opaque != NONE:
+                opaque[count] = store.boxes[box].opaque
+                count += 1
+        _link(store, number, box)
+    return count
+
+
+@kernel
+def add_filters(store: Store, numbers: Array, last: Array, records: Array, ends: Array, splitting: bool) -> Array:
+    """Many filters at once, the i-th with the boxes before last[i]; returned are the opaque tests of new boxes.
+
+    Without ``splitting`` leaves only grow, for ``split_leaves`` to split.
+    """
+    opaque = np.empty(len(ends), np.int64)
+    count, box, start = 0, 0, 0
+    for i in range(len(numbers)):
+        stop = ends[last[i] - 1] if last[i] > box else start
+        own = ends[box : last[i]] - start
+        count = add_filter(store, numbers[i], records[start:stop], own, splitting, opaque, count)
+        box, start = last[i], stop
+    return opaque[:count]
+
+
+@kernel
+def split_leaves(store: Store) -> None:
+    split_all(store, ROOT)
+    for token in range(store.counts[TOKENS_USED]):
+        if store.tokens[token].uses and store.tokens[token].child != NONE:
+            split_all(store, store.tokens[token].child)
+
+
+@kernel
+def remove_filter(store: Store, filter_number: int) -> Array:
+    """Also its boxes that no other filter has; returned are the opaque tests of those."""
+    link = store.filters[filter_number].link
+    store.filters[filter_number].link = FREE
+    store.counts[LIVE_FILTERS] -= 1
+    opaque = np.empty(4, np.int64)
+    count = 0
+    while link != NONE:
+        following, box = store.links[link].sibling, store.links[link].box
+        _unlink(store, link)
+        if store.boxes[box].link == NONE:
+            if store.boxes[box].opaque != NONE:
+                opaque = with_room(opaque, count + 1)
+                opaque[count] = store.boxes[box].opaque
+                count += 1
+            unfile_box(store, box)
+            _forget_box(store, box)
+        link = following
+    return opaque[:count]
+
+
+@kernel
+def _hash_of(record: Array) -> int:
+    running = np.int64(len(record))
+    for word in record:
+        running = mixed(running ^ word) + word
+    return running
+
+
+@kernel
+def _find(store: Store, hashed: int, record: Array) -> int:
+    _, start, mask, slot = first_slot(store, EQUAL_BOXES, hashed)
+    if mask < 0:
+        return NONE
+    words = store.words
+    while True:
+        row = words[start + 2 * slot + 1]
+        if row == 0:
+            return NONE
+        if words[start + 2 * slot] == hashed:
+            box = store.boxes[row - 1]
+            if box.size == len(record) and np.all(words[box.record : box.record + box.size] == record):
+                return row - 1
+        slot = (slot + 1) & mask
+
+
+@kernel
+def _new_box(store: Store, hashed: int, record: Array) -> int:
+    box = take_row(store, BOXES, store.boxes["link"])
+    row = store.boxes[box]
+    row.hash, row.size, row.link, row.place, row.opaque = hashed, len(record), NONE, NONE, NONE
+    row.record = take_words(store, class_of(len(record)))
+    store.words[row.record : row.record + row.size] = record
+    store.counts[LIVE_BOXES] += 1
+    if record[0] & OPAQUE:
+        row.opaque = record[len(record) - 1]
+        store.counts[OPAQUE_BOXES] += 1
+    put(store, EQUAL_BOXES, hashed, box)
+    _use_tokens(store, row.record, 1)
+    return box
+
+
+@kernel
+def _forget_box(store: Store, box: int) -> None:
+    row = store.boxes[box]
+    _use_tokens(store, row.record, -1)
+    drop(store, EQUAL_BOXES, row.hash, box)
+    if row.opaque != NONE:
+        store.counts[OPAQUE_BOXES] -= 1
+    give_words(store, row.record, class_of(row.size))
+    give_row(store, BOXES, store.boxes["link"], box)
+    store.counts[LIVE_BOXES] -= 1
+
+
+@kernel
+def _use_tokens(store: Store, record: int, change: int) -> None:
+    words = store.words
+    for i in range(ranges_of(words[record])):
+        attribute = words[record + 1 + 3 * i]
+        token = store.attributes[attribute].facts[NUMBER]
+        if token == NONE:
+            token = intern(store, attribute, NUMBER, np.empty(0, np.uint8))
+        _use(store, token, change)
+    at = first_clause(words, record)
+    for _ in range(clauses_of(words[record])):
+        size = words[at] >> 1
+        for i in range(size):
+            _use(store, words[at + 1 + i], change)
+        at += 1 + size
+
+
+@kernel
+def _use(store: Store, token: int, change: int) -> None:
+    store.tokens[token].uses += change
+    if store.tokens[token].uses == 0:
+        release(store, token)
+
+
+@kernel
+def _link(store: Store, filter_number: int, box: int) -> None:
+    links = store.links
+    link = take_row(store, LINKS, links["next"])
+    row, following = links[link], store.boxes[box].link
+    row.filter, row.box, row.next, row.before = filter_number, box, following, NONE
+    row.sibling = store.filters[filter_number].link
+    store.filters[filter_number].link = link
+    store.boxes[box].link = link
+    if following != NONE:
+        links[following].before = link
+
+
+@kernel
+def _unlink(store: Store, link: int) -> None:
+    links = store.links
+    row = links[link]
+    before, following = row.before, row.next
+    if before == NONE:
+        store.boxes[row.box].link = following
+    else:
+        links[before].next = following
+    if following != NONE:
+        links[following].before = before
+    give_row(store, LINKS, links["next"], link)

@@ -1,0 +1,42 @@
+"""How kernels are compiled, and kept compiled between runs.
+
+Numba's cache compares a kernel with the one file that it stands in, and would go on using old code of functions that
+it calls in other files. So the cache is thrown away as a whole when any kernel file has changed.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numba
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+HERE = Path(__file__).parent
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    compiled: Any = numba.njit(cache=True, error_model="numpy")(function)
+    return cast(Function, compiled)
+
+
+def drop_stale_cache(folder: Path = HERE) -> None:
+    sources = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        sources.update(path.read_bytes())
+    cache = folder / "__pycache__"
+    stamp = cache / "kernels.sha256"
+    if not stamp.exists() or stamp.read_text() != sources.hexdigest():
+        try:
+            cache.mkdir(exist_ok=True)
+            for pattern in ("*.nbi", "*.nbc"):
+                for path in cache.glob(pattern):
+                    path.unlink(missing_ok=True)
+            stamp.write_text(sources.hexdigest())
+        except OSError:
+            return  # a read-only installation: Numba then keeps its cache elsewhere, under a name of its own
+
+
+drop_stale_cache()

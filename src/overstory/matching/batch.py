@@ -1,0 +1,254 @@
+"""Events as columns: what an index matches many of at once.
+
+A column is one attribute of all events: a NumPy array of numbers or booleans, ``Texts``, ``Lists`` of words, or a plain
+Python list of any values. ``Texts`` and ``Lists`` are laid out as in Arrow: all bytes in a row, and offsets.
+Where an attribute is absent, ``present`` is false; in a plain list the value is None.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overstory.errors import UsageError
+from overstory.kernels.cells import FACELESS, KEY, MISSING, TEXT, UNTYPED, WORDS, Cells, read_numbers
+from overstory.kernels.keys import FALSE, LEAST, TRUE, key_of_number, keys_of_floats, keys_of_integers
+from overstory.model.values import Attributes, Untyped, list_face, number_in
+
+Mask: TypeAlias = NDArray[np.bool_]
+TRUTHS = np.array([FALSE, TRUE], np.int64)
+NO_OFFSETS = np.zeros(1, np.int64)
+
+
+class Texts:
+    """Strings; with ``untyped``, values without a type of their own, such as MQTT user properties."""
+
+    def __init__(
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], present: Mask | None = None, untyped: bool = False
+    ) -> None:
+        self.data, self.offsets, self.present, self.untyped = data, offsets, present, untyped
+
+    @classmethod
+    def of(cls, values: Sequence[str | None], untyped: bool = False) -> "Texts":
+        encoded = [b"" if value is None else value.encode("utf-8", "surrogatepass") for value in values]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
+        data = np.frombuffer(b"".join(encoded), np.uint8)
+        missing = None in values
+        present = np.array([value is not None for value in values]) if missing else None
+        return cls(data, offsets, present, untyped)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def value(self, i: int) -> object:
+        text = self.data[self.offsets[i] : self.offsets[i + 1]].tobytes().decode("utf-8", "surrogatepass")
+        return Untyped(text) if self.untyped else text
+
+
+class Lists:
+    """Lists of words: list i has the words between offsets i and i + 1."""
+
+    def __init__(self, offsets: NDArray[np.int64], words: Texts, present: Mask | None = None) -> None:
+        self.offsets, self.words, self.present = offsets, words, present
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def value(self, i: int) -> object:
+        return [self.words.value(j) for j in range(self.offsets[i], self.offsets[i + 1])]
+
+
+class Numbers:
+    """Numbers or booleans, where some are absent."""
+
+    def __init__(self, values: NDArray[np.generic], present: Mask | None = None) -> None:
+        self.values, self.present = values, present
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def value(self, i: int) -> object:
+        return self.values[i].item()
+
+
+class Values:
+    """Any values that events may have, one Python object each: the slow way, and the only one for mixed types."""
+
+    def __init__(self, values: Sequence[object]) -> None:
+        self.values = values
+        self.present = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def value(self, i: int) -> object:
+        return self.values[i]
+
+
+Column: TypeAlias = Texts | Lists | Numbers | Values
+
+
+class Batch:
+    def __init__(self, columns: Mapping[str, object], size: int | None = None) -> None:
+        self.columns: dict[str, Column] = {name: _column(name, values) for name, values in columns.items()}
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        self.size = next(iter(lengths.values()), 0) if size is None else size
+        for name, length in lengths.items():
+            if length != self.size:
+                raise UsageError(f"column {name} has {length} values where others have {self.size}")
+
+    @classmethod
+    def of(cls, events: Sequence[Attributes]) -> "Batch":
+        names = dict.fromkeys(name for event in events for name in event)
+        return cls({name: [event.get(name) for event in events] for name in names}, len(events))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def event(self, i: int) -> dict[str, object]:
+        return {
+            name: column.value(i)
+            for name, column in self.columns.items()
+            if column.present is None or column.present[i]
+        }
+
+    def events(self) -> Iterable[dict[str, object]]:
+        return map(self.event, range(self.size))
+
+    def cells(self, numbers: Mapping[str, int]) -> Cells:
+        """For an index that gives attributes these numbers."""
+        known = [(numbers[name], column) for name, column in self.columns.items() if name in numbers]
+        return _Table(self.size, known).cells()
+
+
+def _column(name: str, values: object) -> Column:
+    if isinstance(values, (Texts, Lists, Numbers, Values)):
+        return values
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        if values.dtype.kind in "fiub":
+            return Numbers(values)
+        if values.dtype.kind == "U":
+            return Texts.of(values.tolist())
+    if isinstance(values, (list, tuple)):
+        return Values(values)
+    raise UsageError(f"column {name}: an array of numbers, Texts, Lists or a list of values is wanted")
+
+
+class _Table:
+    """Cells in the making: a row for each event, a column for each attribute, texts gathered in one place."""
+
+    def __init__(self, size: int, columns: Sequence[tuple[int, Column]]) -> None:
+        self.size, self.width = size, len(columns)
+        shape = (size, self.width)
+        self.kind = np.zeros(shape, np.int64)
+        self.key = np.empty(shape, np.int64)
+        self.start, self.stop = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self.attribute = np.empty(shape, np.int64)
+        self.data: list[NDArray[np.uint8]] = []
+        self.words: list[NDArray[np.int64]] = []
+        self.bytes = self.word_count = 0
+        self.untyped = False
+        for at, (attribute, column) in enumerate(columns):
+            self.attribute[:, at] = attribute
+            if isinstance(column, Numbers):
+                self.kind[:, at] = KEY
+                self.key[:, at] = _keys(column.values)
+            elif isinstance(column, Texts):
+                self._fill_texts(at, column)
+            elif isinstance(column, Lists):
+                self._fill_lists(at, column)
+            else:
+                self._fill_values(at, column.values)
+            if column.present is not None:
+                self.kind[~column.present, at] = MISSING
+
+    def _fill_texts(self, at: int, column: Texts) -> None:
+        self.kind[:, at] = UNTYPED if column.untyped else TEXT
+        self.untyped |= column.untyped
+        self.start[:, at] = column.offsets[:-1] + self.bytes
+        self.stop[:, at] = column.offsets[1:] + self.bytes
+        self._keep(column.data)
+
+    def _fill_lists(self, at: int, column: Lists) -> None:
+        self.kind[:, at] = WORDS
+        self.start[:, at] = column.offsets[:-1] + self.word_count
+        self.stop[:, at] = column.offsets[1:] + self.word_count
+        self._keep_words(column.words)
+
+    def _fill_values(self, at: int, values: Sequence[object]) -> None:
+        texts: list[str] = []
+        words: list[str] = []
+        text_rows: list[int] = []
+        for row, value in enumerate(values):
+            if isinstance(value, (bool, np.bool_)):
+                self.kind[row, at], self.key[row, at] = KEY, TRUE if value else FALSE
+            elif isinstance(value, (int, float)):
+                self.kind[row, at], self.key[row, at] = KEY, key_of_number(value)
+            elif isinstance(value, (str, Untyped)):
+                untyped = isinstance(value, Untyped)
+                self.kind[row, at] = UNTYPED if untyped else TEXT
+                self.untyped |= untyped
+                texts.append(value.text if isinstance(value, Untyped) else value)
+                text_rows.append(row)
+            elif value is not None:
+                face = list_face(value)
+                if face is None:
+                    self.kind[row, at] = FACELESS
+                else:
+                    self.kind[row, at] = WORDS
+                    self.start[row, at] = self.word_count + len(words)
+                    words += face
+                    self.stop[row, at] = self.word_count + len(words)
+        if texts:
+            column = Texts.of(texts)
+            self.start[text_rows, at] = column.offsets[:-1] + self.bytes
+            self.stop[text_rows, at] = column.offsets[1:] + self.bytes
+            self._keep(column.data)
+        if words:
+            self._keep_words(Texts.of(words))
+
+    def _keep_words(self, words: Texts) -> None:
+        """A word ends where the next one starts, but the last of a column where its bytes end: one offset more."""
+        self.words.append(words.offsets + self.bytes)
+        self.word_count += len(words.offsets)
+        self._keep(words.data)
+
+    def _keep(self, data: NDArray[np.uint8]) -> None:
+        self.data.append(data)
+        self.bytes += len(data)
+
+    def cells(self) -> Cells:
+        cells = Cells(
+            np.arange(self.size + 1, dtype=np.int64) * self.width,
+            self.attribute.ravel(),
+            self.kind.ravel(),
+            self.key.ravel(),
+            self.start.ravel(),
+            self.stop.ravel(),
+            np.concatenate(self.words) if self.words else NO_OFFSETS,
+            np.concatenate(self.data) if self.data else np.zeros(0, np.uint8),
+        )
+        if self.untyped:
+            read_untyped(cells)
+        return cells
+
+
+def read_untyped(cells: Cells) -> None:
+    for cell in read_numbers(cells, np.empty(1), TRUTHS):
+        number = number_in(cells.data[cells.start[cell] : cells.stop[cell]].tobytes().decode("ascii"))
+        cells.key[cell] = LEAST if number is None else key_of_number(number)
+
+
+def _keys(values: NDArray[np.generic]) -> NDArray[np.int64]:
+    if values.dtype.kind == "b":
+        return TRUTHS[values.astype(np.int64)]
+    keys = np.empty(len(values), np.int64)
+    if values.dtype == np.uint64:
+        keys[:] = [key_of_number(int(value)) for value in values]
+    elif values.dtype.kind == "f":
+        keys_of_floats(np.ascontiguousarray(values, np.float64), keys)
+    else:
+        keys_of_integers(np.ascontiguousarray(values, np.int64), keys)
+    return keys

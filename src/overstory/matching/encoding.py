@@ -1,0 +1,187 @@
+"""Boxes as records of ranges and clauses, which is all that kernels know. (``kernels.store`` gives their layout.)
+
+A range holds the key of a number or a boolean. A clause asks for one of some tokens, or for none of them. What cannot
+be said in this way (a residual, a LIKE pattern, a bound such as 1e300) becomes the opaque test of the record, which is
+asked in Python of the few events that pass the rest. The rest then is as narrow as it can be without losing an event.
+"""
+
+from collections.abc import Callable
+from itertools import product
+from typing import NamedTuple
+
+from overstory.filters.boxes import Box
+from overstory.filters.cuts import Cut, Cuts, intervals
+from overstory.filters.value_sets import (
+    NEXT,
+    NUMBER_BOTTOM,
+    Booleans,
+    Keywords,
+    Numbers,
+    Presence,
+    Strings,
+    ValueSet,
+    after_prefix,
+)
+from overstory.kernels.boxes import OPAQUE
+from overstory.kernels.keys import FALSE, TOP, TRUE, key_of_number
+from overstory.kernels.texts import EQUAL, LIST, PREFIX, PRESENT, STRING, WORD
+
+MOST_PIECES = 8  # that a box is cut into where an attribute has several intervals: each by itself is easier to find
+MOST_STEPS = 32  # prefixes and texts that an interval of strings is taken apart into
+
+Interval = tuple[int, int]  # first and last key
+Token = tuple[int, str]  # kind and text
+Clause = tuple[bool, list[Token]]  # whether negated
+
+
+class Said(NamedTuple):
+    """What a value set comes to: one of the intervals, if there are any, and all of the clauses."""
+
+    intervals: list[Interval]
+    clauses: list[Clause]
+    exact: bool = True
+
+
+class Numbering(NamedTuple):
+    """How an index numbers what its boxes speak of."""
+
+    attribute: Callable[[str], int]
+    token: Callable[[int, int, str], int]  # by attribute, kind and text
+    opaque: Callable[[Box], int]
+
+
+def records_of(box: Box, numbering: Numbering) -> list[list[int]]:
+    """The records of a box: one, or several that together hold what it holds."""
+    ranges: list[tuple[int, int, int]] = []
+    choices: list[list[tuple[int, int, int]]] = []
+    pieces = 1
+    lists: list[int] = []
+    clauses: list[int] = []
+    list_count = clause_count = 0
+    unsaid: dict[str, ValueSet] = {}
+    for name, allowed in box.sets.items():
+        attribute = numbering.attribute(name)
+        said = said_by(allowed)
+        if len(said.intervals) == 1:
+            ranges.append((attribute, *said.intervals[0]))
+        elif said.intervals:
+            bounded = said.intervals[0][0] != -TOP and said.intervals[-1][1] != TOP
+            if bounded and pieces * len(said.intervals) <= MOST_PIECES:
+                pieces *= len(said.intervals)
+                choices.append([(attribute, low, high) for low, high in said.intervals])
+            else:
+                ranges.append((attribute, said.intervals[0][0], said.intervals[-1][1]))
+                lists += [attribute, 2 * len(said.intervals)]
+                for low, high in said.intervals:
+                    lists += (low, high + 1)
+                list_count += 1
+        for negated, tokens in said.clauses:
+            clauses.append(2 * len(tokens) + negated)
+            clauses += sorted([numbering.token(attribute, kind, text) for kind, text in tokens])
+            clause_count += 1
+        if not said.exact:
+            unsaid[name] = allowed
+    header = len(ranges) + len(choices) | list_count << 16 | clause_count << 32
+    rest = lists + clauses
+    if unsaid or box.residuals:
+        header |= OPAQUE
+        rest.append(numbering.opaque(Box(unsaid, box.residuals)))
+    if not choices:
+        return [[header, *_flat(ranges), *rest]]
+    return [[header, *_flat(ranges + list(chosen)), *rest] for chosen in product(*choices)]
+
+
+def _flat(ranges: list[tuple[int, int, int]]) -> list[int]:
+    ranges.sort()
+    return [word for each in ranges for word in each]
+
+
+def said_by(allowed: ValueSet) -> Said:
+    if isinstance(allowed, Numbers):
+        return _numbers(allowed.cuts)
+    if isinstance(allowed, Strings):
+        return _strings(allowed)
+    if isinstance(allowed, Keywords):
+        clauses: list[Clause] = [(False, [(WORD, word) for word in sorted(hit)]) for hit in allowed.hits]
+        if allowed.misses:
+            clauses.append((True, [(WORD, word) for word in sorted(allowed.misses)]))
+        return Said([], clauses if allowed.hits else [(False, [(LIST, "")]), *clauses])
+    if isinstance(allowed, Booleans):
+        return Said([(FALSE if False in allowed.allowed else TRUE, TRUE if True in allowed.allowed else FALSE)], [])
+    if isinstance(allowed, Presence):
+        return Said([], [(not allowed.present, [(PRESENT, "")])])
+    text, other = said_by(allowed.strings), said_by(allowed.other)  # only what is untyped has both faces
+    return Said(other.intervals, text.clauses, text.exact and other.exact)
+
+
+def _numbers(cuts: Cuts) -> Said:
+    keys: list[int] = []
+    exact = True
+    for at, limit in enumerate(cuts):
+        key = key_of_number(limit[0])
+        if limit == NUMBER_BOTTOM:
+            keys.append(-TOP)
+        elif key & 1:  # a constant between two keys, or beyond all: take in all that has the same key
+            keys.append(key + at % 2)
+            exact = False
+        else:
+            keys.append(key + limit[1])
+    if len(keys) % 2:
+        keys.append(TOP + 1)
+    found = [(start, stop - 1) for start, stop in zip(keys[::2], keys[1::2], strict=True)]
+    if not exact:
+        found = [(found[0][0], found[-1][1])]
+    return Said(found, [], exact)
+
+
+def _strings(allowed: Strings) -> Said:
+    cuts = allowed.cuts
+    if len(cuts) == 2 and cuts[1] == cuts[0] + NEXT:  # one text: what is said most
+        return Said([], [(False, [(EQUAL, cuts[0])])])
+    clauses, exact = _said_by_texts(cuts)
+    return Said([], clauses, exact and not allowed.likes)
+
+
+def _said_by_texts(cuts: Cuts) -> tuple[list[Clause], bool]:
+    inside = _taken_apart(list(intervals(cuts)))
+    if inside is not None:
+        return [(False, inside)], True
+    start, stop = cuts[0], cuts[-1] if len(cuts) % 2 == 0 else None
+    around = _taken_apart([(start, stop)])
+    holes = _taken_apart(list(intervals(cuts[1 : len(cuts) - (len(cuts) % 2 == 0)])))
+    if around is not None and holes is not None:
+        return [(False, around), (True, holes)], True
+    return [(False, [_common_prefix(start, stop)])], False
+
+
+def _taken_apart(parts: list[tuple[Cut, Cut | None]]) -> list[Token] | None:
+    """Intervals of strings as texts and prefixes; None if that takes too many."""
+    found: list[Token] = []
+    for start, stop in parts:
+        if start == "" and stop is None:
+            found.append((STRING, ""))
+            continue
+        at: Cut | None = start
+        for _ in range(MOST_STEPS):
+            if at == stop:
+                break
+            assert at is not None, "an interval ends where it says"
+            beyond = after_prefix(at)
+            if at and (stop is None or (beyond is not None and beyond <= stop)):
+                found.append((PREFIX, at))
+                at = beyond
+            else:
+                found.append((EQUAL, at))
+                at += NEXT
+        else:
+            return None
+    return found
+
+
+def _common_prefix(start: str, stop: str | None) -> Token:
+    """The narrowest one of all strings of an interval."""
+    for length in range(len(start), 0, -1):
+        beyond = after_prefix(start[:length])
+        if beyond is not None and stop is not None and beyond >= stop:
+            return PREFIX, start[:length]
+    return STRING, ""
