@@ -65,13 +65,19 @@ class OpaqueTest(Protocol):
 class Matcher:
     """Not for several threads at once: a match writes on memory of its own."""
 
-    store: Store
-    scratch: Scratch
+    tests: Mapping[int, OpaqueTest]
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}  # of attributes
-        self.tests: Mapping[int, OpaqueTest] = {}
         self.tally = np.zeros(TALLIES, np.int64)
+
+    @property
+    def store(self) -> Store:
+        raise NotImplementedError
+
+    @property
+    def scratch(self) -> Scratch:
+        raise NotImplementedError
 
     def match(self, attributes: Attributes) -> NDArray[np.int64]:
         """The numbers of the filters that match, ascending."""
@@ -170,7 +176,7 @@ class Matcher:
             attributes=len(self.numbers),
             tokens=int(np.count_nonzero(self.store.tokens["uses"])),
             bins=int(counts[LIVE_LEAVES]),
-            bytes=sum(used * TYPES[name].itemsize for name, used in rows_used(self.store).items()),
+            bytes=bytes_of(self.store),
             events=events,
             rows_per_match=float(tally[TALLY_ROWS] / events) if events else 0.0,
             candidates_per_match=float(tally[TALLY_CANDIDATES] / events) if events else 0.0,
@@ -181,3 +187,7 @@ def rows_used(store: Store) -> dict[str, int]:
     """Of each table, as many rows as have ever been in use."""
     used = [*store.counts[:8].tolist(), len(store.shards), len(store.counts)]
     return dict(zip(store._fields, used, strict=True))
+
+
+def bytes_of(store: Store) -> int:
+    return sum(used * TYPES[name].itemsize for name, used in rows_used(store).items())

@@ -15,7 +15,7 @@ PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP
 class Grown:
     """An array of zeros over pages of its own. Growing moves the pages, not their contents.
 
-    Nobody may hold on to ``array`` when it grows.
+    Whoever holds on to ``array`` when it grows is left with the old pages.
     """
 
     def __init__(self, dtype: np.dtype[Any], rows: int) -> None:
@@ -28,7 +28,7 @@ class Grown:
         del self.array
         try:
             self._pages.resize(size)
-        except (OSError, SystemError, ValueError):  # a system that cannot: move the contents after all
+        except (BufferError, OSError, SystemError):  # somebody does look at it, or the system cannot: copy after all
             pages = mmap.mmap(-1, size, **PRIVATE)
             pages[: len(self._pages)] = self._pages[:]
             self._pages = pages

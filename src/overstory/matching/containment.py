@@ -1,0 +1,120 @@
+"""The containment graph of a set of filters: an edge from each filter to the largest ones that it covers.
+
+1. Filters that cover each other are one node.
+2. There is a path from one node to another iff the first is known to cover the second.
+3. No edge is there that a longer path makes superfluous.
+
+``covers`` is safe, not exact, on residuals and patterns, and what it knows need not be transitive there: of A over B
+and B over C it may fail to see A over C. A path may then say more than ``covers`` does; it is never wrong.
+"""
+
+from collections.abc import Iterable
+
+from overstory.errors import UsageError
+from overstory.filters.filter import Filter
+from overstory.matching.covering import CoveringIndex, CoveringStatistics
+
+
+class ContainmentGraph:
+    """Filters are numbered as they are added, from 0; a number is not used again."""
+
+    def __init__(self, filters: Iterable[Filter] = ()) -> None:
+        self._index = CoveringIndex()  # of one filter for each node; its numbers are those of the nodes
+        self._node_of: dict[int, int] = {}
+        self._members: dict[int, list[int]] = {}
+        self._above: dict[int, set[int]] = {}
+        self._below: dict[int, set[int]] = {}
+        self._next = 0
+        for wanted in filters:
+            self.add(wanted)
+
+    def __len__(self) -> int:
+        return len(self._node_of)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._node_of
+
+    def add(self, wanted: Filter) -> int:
+        number = self._next
+        self._next += 1
+        above, below = set(self._index.covering(wanted)), set(self._index.covered(wanted))
+        equal = above & below
+        if equal:
+            node = min(equal)
+            self._members[node].append(number)
+        else:
+            node = self._index.add(wanted)
+            self._members[node] = [number]
+            self._insert(node, above, below)
+        self._node_of[number] = node
+        return number
+
+    def remove(self, number: int) -> list[int]:
+        """Returns the filters that are covered by none any more, now that this one has gone: one of each node."""
+        if number not in self:
+            raise UsageError(f"the graph has no filter {number}")
+        node = self._node_of.pop(number)
+        self._members[node].remove(number)
+        if self._members[node]:
+            return []
+        del self._members[node]
+        children = self._below[node]
+        self._take_out(node)
+        self._index.remove(node)
+        return sorted(self._members[child][0] for child in children if not self._above[child])
+
+    def roots(self) -> list[int]:
+        """The filters that no other covers, one of each node."""
+        return sorted(self._members[node][0] for node, above in self._above.items() if not above)
+
+    def parents(self, number: int) -> list[int]:
+        """The smallest filters that cover this one and do not equal it, one of each node."""
+        return self._named(self._above[self._node_of[number]])
+
+    def children(self, number: int) -> list[int]:
+        """The largest filters that this one covers and does not equal, one of each node."""
+        return self._named(self._below[self._node_of[number]])
+
+    def equals(self, number: int) -> list[int]:
+        """The filters that equal this one, itself among them."""
+        return list(self._members[self._node_of[number]])
+
+    def covering(self, wanted: Filter) -> list[int]:
+        """The filters that cover this one, one of each node."""
+        return self._named(set(self._index.covering(wanted)))
+
+    def statistics(self) -> CoveringStatistics:
+        return self._index.statistics()
+
+    def _named(self, nodes: set[int]) -> list[int]:
+        return sorted(self._members[node][0] for node in nodes)
+
+    def _insert(self, node: int, above: set[int], below: set[int]) -> None:
+        parents = {each for each in above if self._below[each].isdisjoint(above)}
+        children = {each for each in below if self._above[each].isdisjoint(below)}
+        for parent in above:
+            for child in self._below[parent] & below:
+                self._below[parent].discard(child)
+                self._above[child].discard(parent)
+        self._above[node], self._below[node] = parents, children
+        for parent in parents:
+            self._below[parent].add(node)
+        for child in children:
+            self._above[child].add(node)
+
+    def _take_out(self, node: int) -> None:
+        parents, children = self._above.pop(node), self._below.pop(node)
+        for parent in parents:
+            self._below[parent].discard(node)
+        for child in children:
+            self._above[child].discard(node)
+        for child in children:
+            for parent in parents:
+                if not self._is_between(parent, child):
+                    self._below[parent].add(child)
+                    self._above[child].add(parent)
+
+    def _is_between(self, parent: int, child: int) -> bool:
+        """Whether a path from the one to the other is left."""
+        filters = self._index.filters
+        return any(other == parent or filters[parent].covers(filters[other]) for other in self._above[child])

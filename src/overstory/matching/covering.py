@@ -1,0 +1,295 @@
+"""Which filters of a set cover a given one, and which does it cover?
+
+A filter that covers another reaches, in each attribute that it constrains, at least as far. So every filter is filed by
+its *hull*: for each attribute the interval from the least to the greatest value that any of its boxes allows. Those
+whose hull encloses that of another (or is enclosed by it) are found in a tree, without a scan, and only they are asked
+whether they do cover it.
+
+Hulls are intervals of integers. Numbers have their keys (see ``kernels.keys``). Strings and words have *labels*, which
+are in the same order as they are: see ``Labels``.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from sortedcontainers import SortedDict  # type: ignore[import-untyped]
+
+from overstory.errors import UsageError
+from overstory.filters.boxes import Box
+from overstory.filters.filter import Filter
+from overstory.filters.value_sets import Faces, Keywords, Presence, Strings, ValueSet
+from overstory.kernels.cover import enclosed, enclosing
+from overstory.kernels.keys import TOP
+from overstory.kernels.store import LIVE_BOXES, LIVE_LEAVES
+from overstory.matching.encoding import said_by
+from overstory.matching.filing import Filing, Records
+from overstory.matching.matcher import bytes_of
+
+MOST_HULLS = 8  # that a filter is filed by
+STEP = 1 << 24  # between labels that come in order
+
+Face = tuple[str, type]  # an attribute, and what it is taken for: a number, a string, or a list of words
+Limit = int | str | None  # a key, or a text; None is beyond all texts
+Hull = dict[Face, tuple[Limit, Limit]]
+
+
+class CoveringStatistics(msgspec.Struct, frozen=True):
+    filters: int
+    hulls: int  # distinct ones
+    unfiled: int  # filters that have too many hulls, or none, and are always asked
+    labels: int
+    bins: int  # leaves of the tree
+    bytes: int  # of the tree; the filters themselves are held as well
+    queries: int
+    candidates_per_query: float  # filters that were asked
+
+
+class CoveringIndex:
+    """Filters are numbered as they are added, from 0; the number of one that was removed is given out again."""
+
+    def __init__(self, filters: Iterable[Filter] = ()) -> None:
+        self.filters: dict[int, Filter] = {}
+        self._filing = Filing()
+        self._faces: dict[Face, int] = {}  # their numbers as attributes of the tree
+        self._labels: dict[Face, Labels] = {}
+        self._unfiled: set[int] = set()
+        self._queries = self._candidates = 0
+        self.add_all(filters)
+
+    def __len__(self) -> int:
+        return len(self.filters)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self.filters
+
+    def add(self, wanted: Filter) -> int:
+        return self._add([wanted], splitting=True)[0]
+
+    def add_all(self, filters: Iterable[Filter]) -> list[int]:
+        """Adds many, faster than one by one; returns their numbers."""
+        numbers = self._add(list(filters), splitting=False)
+        if numbers:
+            self._filing.finish()
+        return numbers
+
+    def remove(self, number: int) -> Filter:
+        if number not in self:
+            raise UsageError(f"the index has no filter {number}")
+        self._filing.remove(number)
+        self._unfiled.discard(number)
+        wanted = self.filters.pop(number)
+        for face, limit in _limits(hulls_of(wanted)):
+            if isinstance(limit, str):
+                self._labels[face].release(limit)
+        return wanted
+
+    def covering(self, wanted: Filter) -> list[int]:
+        """The filters that cover this one, ascending; itself among them if it is in the index."""
+        if not wanted.boxes:
+            return sorted(self.filters)
+        found = set(self._unfiled)
+        for hull in inner_hulls(wanted):
+            found.update(enclosing(self._filing.store, self._ranges(hull, outward=True)).tolist())
+        return self._asked(found, lambda other: other.covers(wanted))
+
+    def covered(self, wanted: Filter) -> list[int]:
+        """The filters that this one covers, ascending; itself among them if it is in the index."""
+        found = set(self._unfiled)
+        if wanted.boxes:
+            hull = outer_hull(wanted.boxes)
+            if self._faces.keys() >= hull.keys():
+                found.update(enclosed(self._filing.store, self._ranges(hull, outward=False)).tolist())
+        return self._asked(found, wanted.covers)
+
+    def statistics(self) -> CoveringStatistics:
+        counts = self._filing.store.counts
+        return CoveringStatistics(
+            filters=len(self.filters),
+            hulls=int(counts[LIVE_BOXES]),
+            unfiled=len(self._unfiled),
+            labels=sum(map(len, self._labels.values())),
+            bins=int(counts[LIVE_LEAVES]),
+            bytes=bytes_of(self._filing.store),
+            queries=self._queries,
+            candidates_per_query=self._candidates / self._queries if self._queries else 0.0,
+        )
+
+    def _asked(self, numbers: set[int], holds: Callable[[Filter], bool]) -> list[int]:
+        self._queries += 1
+        self._candidates += len(numbers)
+        return sorted(number for number in numbers if holds(self.filters[number]))
+
+    def _add(self, filters: Sequence[Filter], splitting: bool) -> list[int]:
+        hulls = list(map(hulls_of, filters))
+        numbers, _ = self._filing.add(list(map(self._records, hulls)), splitting)
+        self.filters.update(zip(numbers, filters, strict=True))
+        self._unfiled.update(number for number, found in zip(numbers, hulls, strict=True) if not found)
+        return numbers
+
+    def _records(self, hulls: list[Hull]) -> Records:
+        """Records of ranges alone, as ``kernels.store`` has them."""
+        records: Records = []
+        for hull in hulls:
+            ranges = []
+            for face, (low, high) in hull.items():
+                ranges.append((self._number(face), self._label(face, low), self._label(face, high)))
+            ranges.sort()
+            records.append([len(ranges), *(word for each in ranges for word in each)])
+        return records
+
+    def _number(self, face: Face) -> int:
+        number = self._faces.get(face)
+        if number is None:
+            number = self._faces[face] = len(self._faces)
+            self._filing.attribute(number)
+            self._labels[face] = Labels()
+        return number
+
+    def _label(self, face: Face, limit: Limit) -> int:
+        if isinstance(limit, str):
+            return self._labels[face].take(limit)
+        return TOP if limit is None else limit
+
+    def _ranges(self, hull: Hull, outward: bool) -> NDArray[np.int64]:
+        """A hull that is asked about. A text without a label takes that of a neighbour: outward, so that what encloses
+        the one encloses the other, or inward, so that what the one encloses the other does."""
+        words: list[int] = []
+        for face, (low, high) in hull.items():
+            if face in self._faces:
+                labels = self._labels[face]
+                first = labels.near(low, below=outward) if isinstance(low, str) else low
+                last = labels.near(high, below=not outward) if isinstance(high, str) else high
+                words += (self._faces[face], TOP if first is None else first, TOP if last is None else last)
+        return np.array(words, np.int64)
+
+
+class Labels:
+    """Texts numbered in their own order, with gaps between them for texts to come.
+
+    A gap may run out; then neighbours share a number. That loses no answer, since nothing is in the wrong order, but
+    more filters are asked. Texts that come in ascending or descending order take small steps, so it takes long.
+    """
+
+    def __init__(self) -> None:
+        self._known = SortedDict()  # text: [label, uses]
+        self._latest: str | None = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def take(self, text: str) -> int:
+        entry = self._known.get(text)
+        if entry is None:
+            entry = self._known[text] = [self._fresh(text), 0]
+            self._latest = text
+        entry[1] += 1
+        label: int = entry[0]
+        return label
+
+    def release(self, text: str) -> None:
+        entry = self._known[text]
+        entry[1] -= 1
+        if entry[1] == 0:
+            del self._known[text]
+
+    def near(self, text: str, below: bool) -> int:
+        """The label of the text, or that of the next one that is known, below or above it."""
+        at = self._known.bisect_right(text) - 1 if below else self._known.bisect_left(text)
+        if 0 <= at < len(self._known):
+            label: int = self._known.peekitem(at)[1][0]
+            return label
+        return -TOP if below else TOP
+
+    def _fresh(self, text: str) -> int:
+        at = self._known.bisect_left(text)
+        before, low = self._known.peekitem(at - 1) if at else (None, [1 - TOP])
+        after, high = self._known.peekitem(at) if at < len(self._known) else (None, [TOP - 1])
+        half: int = (high[0] - low[0]) // 2
+        if before is not None and before == self._latest:
+            return low[0] + min(half, STEP)
+        if after is not None and after == self._latest:
+            return high[0] - min(half, STEP)
+        return low[0] + half
+
+
+def hulls_of(wanted: Filter) -> list[Hull]:
+    """What a filter is filed by: its hull, and those by which it is found among the covered, if they are others."""
+    if not wanted.boxes:
+        return []
+    outer, inner = outer_hull(wanted.boxes), inner_hulls(wanted)
+    hulls = inner if inner == [outer] else [outer, *inner]
+    return hulls if len(hulls) <= MOST_HULLS else []
+
+
+def outer_hull(boxes: Sequence[Box]) -> Hull:
+    """No box reaches further."""
+    hull = _hull_of(boxes[0])
+    for box in boxes[1:]:
+        other = _hull_of(box)
+        hull = {
+            face: (_least(start, other[face][0]), _greatest(stop, other[face][1]))
+            for face, (start, stop) in hull.items()
+            if face in other
+        }
+    return hull
+
+
+def inner_hulls(wanted: Filter) -> list[Hull]:
+    """Whatever covers the filter encloses at least one of these.
+
+    They differ from the outer hull only where lists must hit several sets of words: whatever covers that hits one of
+    the sets, or more, but nobody knows which. The box with the fewest of them then stands for all.
+    """
+    box = min(wanted.boxes, key=_hit_choices)
+    if all(_hit_choices(each) == 1 for each in wanted.boxes):
+        return [outer_hull(wanted.boxes)]
+    hull = _hull_of(box)
+    several = {name: allowed.hits for name, allowed in box.sets.items() if isinstance(allowed, Keywords)}
+    hits = [[((name, list), (min(hit), max(hit))) for hit in found] for name, found in several.items() if found]
+    return [hull | dict(chosen) for chosen in product(*hits)]
+
+
+def _hit_choices(box: Box) -> int:
+    choices = 1
+    for allowed in box.sets.values():
+        if isinstance(allowed, Keywords) and allowed.hits:
+            choices *= len(allowed.hits)
+    return choices
+
+
+def _hull_of(box: Box) -> Hull:
+    hull: Hull = {}
+    for name, allowed in box.sets.items():
+        _add_faces(hull, name, allowed)
+    return hull
+
+
+def _add_faces(hull: Hull, name: str, allowed: ValueSet) -> None:
+    if isinstance(allowed, Strings):
+        cuts = allowed.cuts
+        hull[name, str] = (cuts[0], cuts[-1] if len(cuts) % 2 == 0 else None)
+    elif isinstance(allowed, Keywords):
+        if allowed.hits:
+            words = frozenset().union(*allowed.hits)
+            hull[name, list] = (min(words), max(words))
+    elif isinstance(allowed, Faces):
+        _add_faces(hull, name, allowed.strings)
+        _add_faces(hull, name, allowed.other)
+    elif not isinstance(allowed, Presence):
+        intervals = said_by(allowed).intervals
+        hull[name, float] = (intervals[0][0], intervals[-1][1])
+
+
+def _least(a: Limit, b: Limit) -> Limit:
+    return min(a, b)  # type: ignore[type-var]
+
+
+def _greatest(a: Limit, b: Limit) -> Limit:
+    return None if a is None or b is None else max(a, b)
+
+
+def _limits(hulls: Iterable[Hull]) -> Iterable[tuple[Face, Limit]]:
+    return ((face, limit) for hull in hulls for face, limits in hull.items() for limit in limits)
