@@ -58,6 +58,10 @@ class DistributionError(OverstoryError):
     """The caller's distributions do not fit the filter."""
 
 
+class IndexFileError(OverstoryError):
+    """A file cannot be used as an index: it is not one, not whole, or of another version."""
+
+
 class UsageError(OverstoryError):
     """The command line, or the call, is wrong."""
 

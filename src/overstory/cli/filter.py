@@ -1,14 +1,13 @@
-"""overstory filter: evaluate, compare and explain filters."""
+"""overstory filter: evaluate, compare and explain filters, and try the index on many."""
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
+from overstory.cli import filter_bench
+from overstory.cli.input import event_in, events_in
 from overstory.cli.output import print_json
-from overstory.errors import EventError, UsageError
+from overstory.errors import UsageError
 from overstory.filters import DIALECTS, Filter, parse_filter, parse_publication
 from overstory.filters.printing import print_parts
 from overstory.model.values import Untyped
@@ -17,7 +16,7 @@ TRUTHS = {True: "true", False: "false", None: "unknown"}
 
 
 def add_to(commands: Any) -> None:
-    command = commands.add_parser("filter", help="evaluate, compare and explain filters")
+    command = commands.add_parser("filter", help="evaluate, compare and explain filters, try the index on many")
     verbs = command.add_subparsers(metavar="VERB", required=True)
 
     evaluate = verbs.add_parser("eval", help="evaluate a filter on an event: true, false or unknown")
@@ -48,6 +47,7 @@ def add_to(commands: Any) -> None:
     for verb in (evaluate, covers, explain):
         verb.add_argument("--dialect", choices=sorted(DIALECTS), default="sql")
         verb.add_argument("--json", action="store_true", help="print one JSON object")
+    filter_bench.add_to(verbs)
 
 
 def run_eval(arguments: argparse.Namespace) -> None:
@@ -124,32 +124,3 @@ def single_event(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.publication is not None:
         return dict(parse_publication(arguments.publication))
     return {} if arguments.event is None else event_in(arguments.event, "the event")
-
-
-def event_in(text: str, which: str) -> dict[str, Any]:
-    try:
-        event = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise EventError(f"{which} is not JSON: {error.msg[:1].lower()}{error.msg[1:]}", text, error.pos) from None
-    except (ValueError, RecursionError) as error:
-        raise EventError(f"{which} is not JSON that can be read: {error}", text, 0) from None
-    if not text.isascii() or "\\u" in text:
-        try:
-            json.dumps(event, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise EventError(f"{which} has a lone surrogate, which is no character", text, 0) from None
-    if not isinstance(event, dict):
-        raise EventError(f"{which} is not a JSON object", text, 0, 'write it as {"name": value, …}')
-    return event
-
-
-def events_in(path: str) -> Iterator[dict[str, Any]]:
-    try:
-        with sys.stdin if path == "-" else open(path, encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield event_in(line.rstrip("\n"), f"line {number} of {path}")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is not UTF-8") from None
