@@ -39,7 +39,7 @@ def parse(quick: bool) -> Iterator[Measurement]:
     pairs = list({four_terms(dice) for _ in range(200 if quick else 20_000)})
     ours = per_item(lambda: [parse_filter(sql) for sql, _ in pairs], len(pairs), 1 if quick else 5)
     theirs = per_item(lambda: [compile(python, "", "eval") for _, python in pairs], len(pairs), 1 if quick else 3)
-    yield Measurement("parse", "4 terms, distinct", ours, "Python's compile()", theirs, bar_microseconds=50)
+    yield Measurement("parse", "4 terms, distinct", ours, "Python's compile()", theirs, bar=50)
     for terms in (16, 64, 256, 1024):
         sql = " AND ".join(f"a{i} > {i}" for i in range(terms))
         python = " and ".join(f"a{i} > {i}" for i in range(terms))
@@ -68,13 +68,13 @@ def evaluate(quick: bool) -> Iterator[Measurement]:
 
     theirs = per_item(lambda: [plain(event) for _ in filters for event in events], count)
     ours = per_item(lambda: [wanted.evaluate(event) for wanted in filters for event in events], count)
-    yield Measurement("evaluate", "4 terms, random events", ours, "plain Python function", theirs, bar_microseconds=2)
+    yield Measurement("evaluate", "4 terms, random events", ours, "plain Python function", theirs, bar=2)
     wanted = parse_filter("price > 100 AND symbol IN ('S001', 'S002') AND region LIKE 'eu-%' AND volume <= 5000")
     event = {"price": 120.5, "symbol": "S001", "region": "eu-west", "volume": 3}
     rounds = range(100 if quick else 20_000)
     ours = per_item(lambda: [wanted.evaluate(event) for _ in rounds], len(rounds))
     theirs = per_item(lambda: [plain(event) for _ in rounds], len(rounds))
-    yield Measurement("evaluate", "4 terms, all true", ours, "plain Python function", theirs, bar_microseconds=2)
+    yield Measurement("evaluate", "4 terms, all true", ours, "plain Python function", theirs, bar=2)
 
 
 def wider(dice: random.Random) -> tuple[Filter, Filter]:
@@ -115,7 +115,7 @@ def covers(quick: bool) -> Iterator[Measurement]:
     theirs = per_item(lambda: [_plain_inside(outer, inner) for outer, inner in boxes], len(boxes))
     yes = sum(outer.covers(inner) for outer, inner in pairs) / len(pairs)
     size = f"typical pairs, {yes:.0%} yes"
-    yield Measurement("covers", size, ours, "three intervals in plain Python", theirs, bar_microseconds=5)
+    yield Measurement("covers", size, ours, "three intervals in plain Python", theirs, bar=5)
 
 
 def covers_unions(quick: bool) -> Iterator[Measurement]:

@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import filters
+from benchmarks import filters, index
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -9,4 +9,8 @@ SUBJECTS: dict[str, Subject] = {
     "covers": filters.covers,
     "covers-unions": filters.covers_unions,
     "like": filters.like,
+    "match": index.match,
+    "size": index.size,
+    "change": index.change,
+    "covering": index.covering,
 }

@@ -1,5 +1,7 @@
 """Boxes and the filters made of them: equal boxes are kept once, however many filters have them."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
@@ -21,6 +23,7 @@ from overstory.kernels.store import (
     give_words,
     mixed,
     put,
+    sort_few,
     take_row,
     take_words,
     with_room,
@@ -32,46 +35,68 @@ EQUAL_BOXES = 1  # the table of the store
 OPAQUE = 1 << 48  # in the header of a record: the last word is the number of an opaque test
 
 
-@kernel
-def add_filter(
-    store: Store, number: int, records: Array, ends: Array, splitting: bool, opaque: Array, count: int
-) -> int:
-    """Makes a filter of boxes given by their records, one behind the other.
+class Texts(NamedTuple):
+    """The texts that some records speak of. Text i has the bytes between offsets i and i + 1."""
 
-    The opaque tests of boxes that are new go into ``opaque`` from ``count`` on; returned is how many there are then.
-    """
-    store.filters[number].link = NONE
-    store.counts[LIVE_FILTERS] += 1
-    start = 0
-    for end in ends:
-        record = records[start:end]
-        start = end
-        hashed = _hash_of(record)
-        box = _find(store, hashed, record)
-        if box == NONE:
-            box = _new_box(store, hashed, record)
-            file_box(store, box, splitting)
-            if store.boxes[box].opaque != NONE:
-                opaque[count] = store.boxes[box].opaque
-                count += 1
-        _link(store, number, box)
-    return count
+    attributes: Array
+    kinds: Array
+    offsets: Array
+    data: Array
 
 
 @kernel
-def add_filters(store: Store, numbers: Array, last: Array, records: Array, ends: Array, splitting: bool) -> Array:
-    """Many filters at once, the i-th with the boxes before last[i]; returned are the opaque tests of new boxes.
+def add_filters(
+    store: Store, numbers: Array, last: Array, records: Array, ends: Array, texts: Texts, splitting: bool
+) -> Array:
+    """Makes filters of boxes given by their records, one behind the other; the i-th has the boxes before last[i].
 
-    Without ``splitting`` leaves only grow, for ``split_leaves`` to split.
+    In the clauses of a record stand numbers of texts, not yet tokens. Without ``splitting`` leaves only grow, for
+    ``split_leaves`` to split. Returned are the opaque tests of boxes that are new.
     """
+    tokens = np.empty(len(texts.kinds), np.int64)
+    for i in range(len(tokens)):
+        data = texts.data[texts.offsets[i] : texts.offsets[i + 1]]
+        tokens[i] = intern(store, texts.attributes[i], texts.kinds[i], data)
     opaque = np.empty(len(ends), np.int64)
     count, box, start = 0, 0, 0
     for i in range(len(numbers)):
-        stop = ends[last[i] - 1] if last[i] > box else start
-        own = ends[box : last[i]] - start
-        count = add_filter(store, numbers[i], records[start:stop], own, splitting, opaque, count)
-        box, start = last[i], stop
+        store.filters[numbers[i]].link = NONE
+        store.counts[LIVE_FILTERS] += 1
+        while box < last[i]:
+            record = records[start : ends[box]]
+            start = ends[box]
+            box += 1
+            _put_tokens(record, tokens)
+            number, is_new = _box_with(store, record, splitting)
+            _link(store, numbers[i], number)
+            if is_new and store.boxes[number].opaque != NONE:
+                opaque[count] = store.boxes[number].opaque
+                count += 1
     return opaque[:count]
+
+
+@kernel
+def _put_tokens(record: Array, tokens: Array) -> None:
+    """Replaces the texts of each clause by their tokens, in order."""
+    at = first_clause(record, 0)
+    for _ in range(clauses_of(record[0])):
+        size = record[at] >> 1
+        for i in range(at + 1, at + 1 + size):
+            record[i] = tokens[record[i]]
+        sort_few(record[at + 1 : at + 1 + size])
+        at += 1 + size
+
+
+@kernel
+def _box_with(store: Store, record: Array, splitting: bool) -> tuple[int, bool]:
+    """The box that has this record, and whether it had to be made."""
+    hashed = _hash_of(record)
+    box = _find(store, hashed, record)
+    if box != NONE:
+        return box, False
+    box = _new_box(store, hashed, record)
+    file_box(store, box, splitting)
+    return box, True
 
 
 @kernel

@@ -6,8 +6,8 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import EXACT, LEAST, key_of_bits
-from overstory.kernels.match import Events, sort_few
-from overstory.kernels.store import NONE, Store, with_room
+from overstory.kernels.match import Events, Scratch, filters_of, match, opaque_among
+from overstory.kernels.store import NONE, Store, sort_few, with_room
 from overstory.kernels.texts import (
     EQUAL,
     LIST,
@@ -40,6 +40,18 @@ class Cells(NamedTuple):
     stop: Array
     words: Array
     data: Array
+
+
+@kernel
+def match_cells(store: Store, cells: Cells, scratch: Scratch) -> tuple[Array, Array, Array, Array, Array]:
+    """Offsets and boxes as of ``match``, which of them have an opaque test, and offsets and filters as of
+    ``filters_of`` if none has. All in one, since for a single event it is the calls that take most of the time."""
+    offsets, found = match(store, encode(store, cells), scratch)
+    opaque = opaque_among(store, found)
+    if len(opaque):
+        return offsets, found, opaque, offsets, opaque
+    ends, filters = filters_of(store, offsets, found, opaque, scratch)
+    return offsets, found, opaque, ends, filters
 
 
 @kernel

@@ -69,15 +69,18 @@ def key_of_number(value: int | float) -> int:
         near = float(value)
     except OverflowError:
         return TOP if value > 0 else -TOP
-    if value != value:
-        return LEAST
-    (bits,) = struct.unpack("<q", struct.pack("<d", abs(near)))
-    if bits >= BEYOND:
-        key = TOP
-    elif bits >= SMALLEST:
+    bits: int = _bits_of(_float_bytes(near))[0]
+    if SMALLEST <= bits < BEYOND:
         key = 2 * (bits - SMALLEST + 1)
+    elif SMALLEST <= bits & MAGNITUDE < BEYOND:
+        key = -2 * ((bits & MAGNITUDE) - SMALLEST + 1)
+    elif near != near:
+        return LEAST
+    elif abs(near) > 1:
+        return TOP if near > 0 else -TOP
     else:
-        key = int(bits > 0)
-    key = key if near >= 0 else -key
-    between: int = (near < value) - (near > value)
-    return max(-TOP, min(TOP, key + between))
+        key = (near > 0) - (near < 0)
+    return key if near == value else key + (1 if near < value else -1)
+
+
+_float_bytes, _bits_of = struct.Struct("<d").pack, struct.Struct("<q").unpack

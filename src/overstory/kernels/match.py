@@ -11,7 +11,7 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST
-from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, NONE, ROOT, TOKENS, Store, with_room
+from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, NONE, ROOT, TOKENS, Store, sort_few, with_room
 from overstory.kernels.tree import (
     BINNED,
     FIRST_BINS,
@@ -299,6 +299,8 @@ def _with_common_rows(words: Array, together: Together, start: int, members: Arr
             members[kept], sets[kept] = event, common
             kept += common != 0
         count = kept
+        if count == 0:
+            break
     return count
 
 
@@ -414,17 +416,3 @@ def filters_of(store: Store, offsets: Array, found: Array, refused: Array, scrat
             sort_few(filters[start:total])
     tally[TALLY_STAMPS] = stamp
     return ends, filters[:total]
-
-
-@kernel
-def sort_few(values: Array) -> None:
-    """In place, and fast for few."""
-    if len(values) > 64:
-        values.sort()
-        return
-    for i in range(1, len(values)):
-        value, j = values[i], i
-        while j and values[j - 1] > value:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = value

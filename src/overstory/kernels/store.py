@@ -88,6 +88,20 @@ def with_room(array: Array, size: int) -> Array:
 
 
 @kernel
+def sort_few(values: Array) -> None:
+    """In place, and fast for few."""
+    if len(values) > 64:
+        values.sort()
+        return
+    for i in range(1, len(values)):
+        value, j = values[i], i
+        while j and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
+
+
+@kernel
 def size_of(size_class: int) -> int:
     """4, 6, 8, 12, 16, 24, ... words"""
     return (6 if size_class & 1 else 4) << (size_class >> 1)

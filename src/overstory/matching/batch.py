@@ -5,11 +5,11 @@ Python list of any values. ``Texts`` and ``Lists`` are laid out as in Arrow: all
 Where an attribute is absent, ``present`` is false; in a plain list the value is None.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from overstory.errors import UsageError
 from overstory.kernels.cells import FACELESS, KEY, MISSING, TEXT, UNTYPED, WORDS, Cells, read_numbers
@@ -63,8 +63,8 @@ class Lists:
 class Numbers:
     """Numbers or booleans, where some are absent."""
 
-    def __init__(self, values: NDArray[np.generic], present: Mask | None = None) -> None:
-        self.values, self.present = values, present
+    def __init__(self, values: ArrayLike, present: Mask | None = None) -> None:
+        self.values, self.present = np.asarray(values), present
 
     def __len__(self) -> int:
         return len(self.values)
@@ -107,20 +107,40 @@ class Batch:
     def __len__(self) -> int:
         return self.size
 
-    def event(self, i: int) -> dict[str, object]:
-        return {
-            name: column.value(i)
-            for name, column in self.columns.items()
-            if column.present is None or column.present[i]
-        }
+    def event(self, i: int) -> "Row":
+        return Row(self.columns, i)
 
-    def events(self) -> Iterable[dict[str, object]]:
+    def events(self) -> Iterable["Row"]:
         return map(self.event, range(self.size))
 
     def cells(self, numbers: Mapping[str, int]) -> Cells:
         """For an index that gives attributes these numbers."""
         known = [(numbers[name], column) for name, column in self.columns.items() if name in numbers]
         return _Table(self.size, known).cells()
+
+
+class Row(Mapping[str, object]):
+    """One event of a batch. A value is fetched only when it is asked for."""
+
+    def __init__(self, columns: Mapping[str, Column], number: int) -> None:
+        self._columns, self._number = columns, number
+
+    def __getitem__(self, name: str) -> object:
+        column = self._columns[name]
+        if column.present is not None and not column.present[self._number]:
+            raise KeyError(name)
+        return column.value(self._number)
+
+    def __iter__(self) -> Iterator[str]:
+        return (
+            name for name, column in self._columns.items() if column.present is None or column.present[self._number]
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def _column(name: str, values: object) -> Column:

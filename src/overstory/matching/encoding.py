@@ -46,7 +46,7 @@ class Numbering(NamedTuple):
     """How an index numbers what its boxes speak of."""
 
     attribute: Callable[[str], int]
-    token: Callable[[int, int, str], int]  # by attribute, kind and text
+    token: Callable[[int, int, str], int]  # by attribute, kind and text: what stands for it in a record
     opaque: Callable[[Box], int]
 
 
@@ -77,7 +77,7 @@ def records_of(box: Box, numbering: Numbering) -> list[list[int]]:
                 list_count += 1
         for negated, tokens in said.clauses:
             clauses.append(2 * len(tokens) + negated)
-            clauses += sorted([numbering.token(attribute, kind, text) for kind, text in tokens])
+            clauses += [numbering.token(attribute, kind, text) for kind, text in tokens]
             clause_count += 1
         if not said.exact:
             unsaid[name] = allowed
@@ -115,6 +115,11 @@ def said_by(allowed: ValueSet) -> Said:
 
 
 def _numbers(cuts: Cuts) -> Said:
+    if len(cuts) == 2:  # one interval: what is said most
+        (low, after_low), (high, after_high) = cuts
+        first, last = key_of_number(low), key_of_number(high)
+        if not (first | last) & 1:
+            return Said([(first + after_low, last + after_high - 1)], [])
     keys: list[int] = []
     exact = True
     for at, limit in enumerate(cuts):

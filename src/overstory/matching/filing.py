@@ -1,14 +1,14 @@
 """The part of an index that changes: records of boxes go in under the number of their filter, and out again."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.kernels.boxes import add_filters, remove_filter, split_leaves
+from overstory.kernels.boxes import Texts, add_filters, remove_filter, split_leaves
 from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, NONE, PLACES, SEED
-from overstory.kernels.texts import intern
 from overstory.kernels.tree import MOST_REBUILT, new_leaf
 from overstory.matching.matcher import rows_used
 from overstory.matching.memory import Memory
@@ -27,6 +27,8 @@ class Filing:
         self.store.counts[SEED] = seed
         self._free: list[int] = []
         self._spare = 0
+        self._tokens: list[tuple[int, int]] = []  # attribute and kind, and the text, of each one to come
+        self._texts: list[bytes] = []
         self.make_room(1)
         new_leaf(self.store, NONE, NONE)  # the root
 
@@ -42,12 +44,27 @@ class Filing:
         Without ``splitting``, which is faster for many, ``finish`` is to be called in the end.
         """
         words = [word for records in filters for record in records for word in record]
-        ends = np.cumsum([len(record) for records in filters for record in records], dtype=np.int64)
-        last = np.cumsum([len(records) for records in filters], dtype=np.int64)
-        self.make_room(len(filters) + len(words))
+        ends = list(accumulate(len(record) for records in filters for record in records))
+        last = list(accumulate(map(len, filters)))
+        texts = self._texts_so_far()
+        self.make_room(len(filters) + len(words) + 8 * len(texts.kinds) + len(texts.data))
         numbers = [self._next_number() for _ in filters]
-        opaque = add_filters(self.store, np.array(numbers, np.int64), last, np.array(words, np.int64), ends, splitting)
+        opaque = add_filters(self.store, _array(numbers), _array(last), _array(words), _array(ends), texts, splitting)
         return numbers, opaque
+
+    def token(self, attribute: int, kind: int, text: str) -> int:
+        """What stands for a token in the records that are added next."""
+        self._tokens.append((attribute, kind))
+        self._texts.append(text.encode())
+        return len(self._texts) - 1
+
+    def _texts_so_far(self) -> Texts:
+        attributes, kinds = np.array(self._tokens, np.int64).reshape(-1, 2).T.copy()
+        offsets = _array([0, *accumulate(map(len, self._texts))])
+        data = np.frombuffer(bytearray(b"".join(self._texts)), np.uint8)
+        self._tokens.clear()
+        self._texts.clear()
+        return Texts(attributes, kinds, offsets, data)
 
     def finish(self) -> None:
         self.make_room(int(self.store.counts[PLACES]))
@@ -65,11 +82,6 @@ class Filing:
         self.make_room(1)
         self.store.attributes["facts"][number] = NONE
         self.store.counts[ATTRIBUTES] = number + 1
-
-    def token(self, attribute: int, kind: int, text: str) -> int:
-        data = bytearray(text, "utf-8")
-        self.make_room(8 + len(data))
-        return intern(self.store, attribute, kind, np.frombuffer(data, np.uint8))
 
     def _next_number(self) -> int:
         if self._free:
@@ -97,3 +109,7 @@ class Filing:
         rows["words"] += 64 * more + 64 * HEADROOM
         self._memory.reserve(rows)
         self.store = self._memory.store
+
+
+def _array(numbers: list[int]) -> NDArray[np.int64]:
+    return np.array(numbers, np.int64)

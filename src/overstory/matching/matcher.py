@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels.cells import FACELESS, KEY, TEXT, UNTYPED, WORDS, Cells, encode
+from overstory.kernels.cells import FACELESS, KEY, TEXT, UNTYPED, WORDS, Cells, match_cells
 from overstory.kernels.keys import FALSE, LEAST, TRUE, key_of_number
 from overstory.kernels.match import (
     TALLIES,
@@ -16,8 +16,6 @@ from overstory.kernels.match import (
     TALLY_ROWS,
     Scratch,
     filters_of,
-    match,
-    opaque_among,
 )
 from overstory.kernels.store import (
     LIVE_BOXES,
@@ -29,8 +27,6 @@ from overstory.kernels.store import (
 )
 from overstory.matching.batch import Batch, read_untyped
 from overstory.model.values import Attributes, Untyped, list_face
-
-NOTHING_REFUSED = np.zeros(0, np.int64)
 
 
 class Matches(NamedTuple):
@@ -88,13 +84,11 @@ class Matcher:
 
     def _match(self, cells: Cells, event_of: Callable[[int], Attributes]) -> Matches:
         store, scratch = self.store, self.scratch
-        offsets, found = match(store, encode(store, cells), scratch)
-        refused = NOTHING_REFUSED
-        if self.tests:
-            where = opaque_among(store, found)
-            if len(where):
-                refused = self._refused(where, offsets, found, event_of)
-        return Matches(*filters_of(store, offsets, found, refused, scratch))
+        offsets, found, opaque, ends, filters = match_cells(store, cells, scratch)
+        if len(opaque):
+            refused = self._refused(opaque, offsets, found, event_of)
+            ends, filters = filters_of(store, offsets, found, refused, scratch)
+        return Matches(ends, filters)
 
     def _refused(
         self,
