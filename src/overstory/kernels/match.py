@@ -26,7 +26,7 @@ from overstory.kernels.tree import (
     ranges_of,
 )
 
-MOST_TOGETHER = 4096  # events
+MOST_TOGETHER = 16384  # events
 MOST_VALUES = 1 << 18  # of all events that go together
 
 
@@ -197,14 +197,9 @@ def _descend(
         else:
             lists = with_room(lists, end + 2 * size)
             waiting = with_room(waiting, height + 6)
-            to_right = _part(
-                lists, begin, end, end, node.attribute, node.right_low, node.right_high, node.kind, together
-            )
-            to_left = _part(
-                lists, begin, end, to_right, node.attribute, node.left_low, node.left_high, node.kind, together
-            )
+            to_right, to_left = _part(lists, begin, end, together, store, number)
             height = _wait(waiting, height, node.right, end, to_right)
-            height = _wait(waiting, height, node.left, to_right, to_left)
+            height = _wait(waiting, height, node.left, end + size, to_left)
     return total, pairs
 
 
@@ -217,17 +212,27 @@ def _wait(waiting: Array, height: int, node: int, begin: int, end: int) -> int:
 
 
 @kernel
-def _part(
-    lists: Array, begin: int, end: int, to: int, attribute: int, low: int, high: int, kind: int, together: Together
-) -> int:
-    """Copies the events whose value lies within the bounds to ``to``; returns where they end."""
-    column = attribute * together.size
+def _part(lists: Array, begin: int, end: int, together: Together, store: Store, number: int) -> tuple[int, int]:
+    """Behind the list of events at a node, copies those for the right side and, behind room for all, those for the
+    left; returns where both end."""
+    node = store.nodes[number]
+    right, left = end, 2 * end - begin
+    if node.kind == EITHER:
+        for i in range(begin, end):
+            lists[right], lists[left] = lists[i], lists[i]
+            right += 1
+            left += 1
+        return right, left
+    column = node.attribute * together.size
+    left_low, left_high, right_low, right_high = node.left_low, node.left_high, node.right_low, node.right_high
     for i in range(begin, end):
         event = lists[i]
         value = together.values[column + event]
-        lists[to] = event
-        to += ((low <= value) & (value <= high)) | (kind == EITHER)
-    return to
+        lists[right] = event
+        right += (right_low <= value) & (value <= right_high)
+        lists[left] = event
+        left += (left_low <= value) & (value <= left_high)
+    return right, left
 
 
 @kernel

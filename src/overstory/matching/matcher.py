@@ -1,5 +1,6 @@
 """What a live index and a frozen one have in common: everything but change."""
 
+from array import array
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -112,50 +113,47 @@ class Matcher:
 
     def _cells_of(self, attributes: Attributes) -> Cells:
         """One event, without the ceremony of columns."""
-        rows: list[tuple[int, int, int, int, int]] = []  # attribute, kind, key, start, stop
+        attribute, kind, key, starts, stops = array("q"), array("q"), array("q"), array("q"), array("q")
         texts: list[bytes] = []
-        words = [0]
+        words = array("q")
         size = 0
         untyped = False
         for name, value in attributes.items():
             number = self.numbers.get(name)
             if number is None or value is None:
                 continue
+            attribute.append(number)
+            start = stop = 0
+            this, this_key = KEY, LEAST
             if isinstance(value, bool):
-                rows.append((number, KEY, TRUE if value else FALSE, 0, 0))
+                this_key = TRUE if value else FALSE
             elif isinstance(value, (int, float)):
-                rows.append((number, KEY, key_of_number(value), 0, 0))
+                this_key = key_of_number(value)
             elif isinstance(value, (str, Untyped)):
-                is_untyped = isinstance(value, Untyped)
-                text = (value.text if isinstance(value, Untyped) else value).encode("utf-8", "surrogatepass")
-                untyped |= is_untyped
-                rows.append((number, UNTYPED if is_untyped else TEXT, LEAST, size, size + len(text)))
-                texts.append(text)
-                size += len(text)
-            else:
-                face = list_face(value)
-                if face is None:
-                    rows.append((number, FACELESS, LEAST, 0, 0))
-                    continue
-                start = len(words) - 1 if words[-1] == size else len(words)
-                words[start:] = [size]
+                if isinstance(value, Untyped):
+                    value, this, untyped = value.text, UNTYPED, True
+                else:
+                    this = TEXT
+                texts.append(value.encode("utf-8", "surrogatepass"))
+                start, stop = size, size + len(texts[-1])
+                size = stop
+            elif (face := list_face(value)) is not None:
+                this, start = WORDS, len(words)
                 for word in face:
-                    text = word.encode("utf-8", "surrogatepass")
-                    texts.append(text)
-                    size += len(text)
                     words.append(size)
-                rows.append((number, WORDS, LEAST, start, len(words) - 1))
-        attribute, kind, key, start_of, stop_of = np.array(rows, np.int64).reshape(-1, 5).T.copy()
-        cells = Cells(
-            np.array([0, len(rows)], np.int64),
-            attribute,
-            kind,
-            key,
-            start_of,
-            stop_of,
-            np.array(words, np.int64),
-            np.frombuffer(bytearray(b"".join(texts)), np.uint8),
-        )
+                    texts.append(word.encode("utf-8", "surrogatepass"))
+                    size += len(texts[-1])
+                stop = len(words)
+                words.append(size)  # where the last one ends
+            else:
+                this = FACELESS
+            kind.append(this)
+            key.append(this_key)
+            starts.append(start)
+            stops.append(stop)
+        data = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
+        columns = (array("q", (0, len(kind))), attribute, kind, key, starts, stops, words)
+        cells = Cells._make((*map(_as_numbers, columns), data))
         if untyped:
             read_untyped(cells)
         return cells
@@ -185,3 +183,7 @@ def rows_used(store: Store) -> dict[str, int]:
 
 def bytes_of(store: Store) -> int:
     return sum(used * TYPES[name].itemsize for name, used in rows_used(store).items())
+
+
+def _as_numbers(values: "array[int]") -> NDArray[np.int64]:
+    return np.frombuffer(values, np.int64)
