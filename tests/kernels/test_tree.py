@@ -24,7 +24,7 @@ from overstory.kernels.store import (
     TOKENS_USED,
     Store,
 )
-from overstory.kernels.tree import BINNED, CAPACITY, FIRST_BINS, OPEN, ROWS, SETS, bin_of
+from overstory.kernels.tree import BINS, IN_USE, SETS, bin_of, bins_size, first_bins, row_at
 from overstory.matching.index import FilterIndex
 
 from ..matching.draws import Draws
@@ -68,9 +68,14 @@ def rows(store: Store, leaf: int) -> list[tuple[int, int]]:
     start, count = int(node["threshold"]), int(node["left"])
     if node["kind"] == LEAF:
         return [(row, int(store.words[start + 2 * row])) for row in range(count)]
-    used = int(store.words[start]) & (2**64 - 1)
-    assert used.bit_count() == count <= CAPACITY
-    return [(row, int(store.words[start + ROWS + 2 * row])) for row in range(CAPACITY) if used >> row & 1]
+    found = [row for row in range(64 * store.words[start]) if is_in(store, start + IN_USE, row)]
+    assert len(found) == count
+    return [(row, int(store.words[row_at(store, leaf, row)])) for row in found]
+
+
+def is_in(store: Store, where: int, row: int) -> bool:
+    """Whether the set of rows that starts there has the row."""
+    return bool(store.words[where + row // 64] >> (row % 64) & 1)
 
 
 def children(store: Store, node: int) -> list[int]:
@@ -107,13 +112,14 @@ def assert_on_the_right_side(store: Store, record: Record, step: Step) -> None:
 def assert_in_bins(store: Store, record: Record, block: int, row: int) -> None:
     """The bit of a row is set in the bins that its range reaches into, and in no other."""
     start, words = int(store.nodes["threshold"][block]), store.words
+    width = int(words[start])
     for binned in range(words[start + 1]):
-        at = start + FIRST_BINS + BINNED * binned
+        at = first_bins(words, start) + bins_size(width) * binned
         low, high = range_in(record, int(words[at]))
-        assert bool(words[at + OPEN] >> row & 1) == (low == LEAST)
+        assert is_in(store, at + SETS, row) == (low == LEAST)
         within = range(bin_of(words, at, low), bin_of(words, at, high) + 1)
-        for i in range(BINNED - SETS):
-            assert bool(words[at + SETS + i] >> row & 1) == (i in within)
+        for i in range(BINS):
+            assert is_in(store, at + SETS + width * (1 + i), row) == (i in within)
 
 
 def assert_one_clause_in_all(store: Store, record: Record, tokens: list[int]) -> None:
@@ -174,8 +180,8 @@ def test_the_rules_hold_while_filters_come_and_go(seed: int) -> None:
     index = FilterIndex()
     live: list[int] = []
     for removed in (0.3, 0.5, 0.97):
-        live += index.add_all(draws.boxes(dice.randint(100, 1000)) + draws.filters(300)).tolist()
-        live += [index.add(wanted) for wanted in draws.boxes(dice.randint(100, 1000)) + draws.filters(300)]
+        live += index.add_all(draws.boxes(dice.randint(500, 4000)) + draws.filters(300)).tolist()
+        live += [index.add(wanted) for wanted in draws.boxes(dice.randint(500, 4000)) + draws.filters(300)]
         assert_sound(index.store)
         dice.shuffle(live)
         for _ in range(int(len(live) * removed)):
@@ -189,7 +195,7 @@ def test_every_kind_of_node_is_made_by_these_filters() -> None:
     pairs: set[tuple[int, int]] = set()
     for seed in range(6):
         draws = Draws(seed)
-        store = FilterIndex(draws.boxes(1500) + draws.boxes(1500) + draws.filters(500)).store
+        store = FilterIndex(draws.boxes(8000) + draws.boxes(8000) + draws.filters(500)).store
         for leaf in leaves_in(store):
             way = [int(store.nodes["kind"][node]) for node in (*(step.node for step in leaf.way), leaf.node)]
             kinds.update(way)

@@ -233,14 +233,3 @@ def test_removing_what_is_not_there_is_a_usage_error() -> None:
     for number in (0, 1, -1):
         with pytest.raises(UsageError, match="has no filter"):
             graph.remove(number)
-
-
-@pytest.mark.xfail(strict=True, reason="only direct children are looked at for a longer path, and covers misses 1 to 3")
-def test_no_edge_is_superfluous_where_covering_is_not_transitive() -> None:
-    graph, pairs = ContainmentGraph(), Pairs()
-    for text in ("x IS NOT NULL", "x <> 'ab' OR x NOT LIKE '%a'", "x NOT LIKE '%ab'", "x LIKE '%a'"):
-        wanted = parse_filter(text)
-        pairs.add(graph.add(wanted), wanted)
-    assert {(0, 1), (1, 2), (2, 3), (0, 3)} <= pairs.covers
-    assert (1, 3) not in pairs.covers
-    assert_laws_hold(graph, pairs)

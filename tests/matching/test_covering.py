@@ -14,6 +14,7 @@ from overstory import Filter, parse_filter
 from overstory.errors import UsageError
 from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import FALSE, LEAST, MOST, TOP, TRUE
+from overstory.kernels.tree import CAPACITY
 from overstory.matching.covering import MOST_HULLS, CoveringIndex, Labels, hulls_of
 from overstory.matching.filing import Filing, Records
 
@@ -147,7 +148,6 @@ def test_answers_stay_right_while_hundreds_of_filters_come_and_go(seed: int) -> 
                 index.remove(live.pop(dice.randrange(len(live))))
             else:
                 live.append(index.add(dice.choice(pool)))
-        assert index.statistics().bins > 3
         for asked in dice.choices(pool, k=12):
             assert_same_answers(index, asked)
     for number in dice.sample(live, len(live)):
@@ -161,14 +161,14 @@ def test_answers_are_right_after_blocks_have_split(splitting: bool) -> None:
     some = [
         parse_filter(f"p BETWEEN {low} AND {low + width} AND u >= '{letter}'")
         for low, width, letter in (
-            (dice.randint(0, 99), dice.choice([0, 3, 40]), dice.choice("abcdef")) for _ in range(600)
+            (dice.randint(0, 500), dice.choice([0, 3, 90]), dice.choice("abcdef")) for _ in range(4 * CAPACITY)
         )
     ]
     index = CoveringIndex() if splitting else CoveringIndex(some)
     if splitting:
         for wanted in some:
             index.add(wanted)
-    assert index.statistics().bins >= 8
+    assert index.statistics().bins >= 4
     for asked in dice.sample(some, 20):
         assert_same_answers(index, asked)
 
@@ -195,7 +195,6 @@ def test_removing_what_is_not_there_is_a_usage_error() -> None:
             index.remove(number)
 
 
-@pytest.mark.xfail(strict=True, reason="the hull ignores what NOT LIKE rules out; a union can see it by cutting")
 def test_a_pattern_that_empties_the_rest_of_a_hull_does_not_hide_a_filter() -> None:
     outer = parse_filter("(x LIKE 'a%' AND y > 3) OR (x >= 'a' AND x < 'bb' AND y < 5)")
     inner = parse_filter("x >= 'a' AND x < 'c' AND x NOT LIKE '%b%' AND y > 0")

@@ -5,23 +5,38 @@ is, with an interval in the place of each value. A box that is enclosed starts a
 tells on which side it cannot be, and so do the bins outside.
 """
 
+from typing import Any
+
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST, MOST
-from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, HIGH, LOW, NONE, ROOT, TOKENS_USED, Store, with_room
+from overstory.kernels.store import (
+    ATTRIBUTES,
+    BLOCK,
+    EITHER,
+    HIGH,
+    LEAF,
+    LOW,
+    NONE,
+    ROOT,
+    TOKENS_USED,
+    Store,
+    with_room,
+)
 from overstory.kernels.texts import NUMBER
 from overstory.kernels.tree import (
-    BINNED,
-    FIRST_BINS,
-    OPEN,
-    ROWS,
+    BINS,
+    IN_USE,
     SETS,
     bin_of,
+    bins_size,
     box_of,
+    first_bins,
     lowest_bit,
     range_of,
     ranges_of,
+    row_at,
 )
 
 
@@ -42,17 +57,18 @@ def enclosing(store: Store, ranges: Array) -> Array:
             height += 1
     while height:
         height -= 1
-        node = store.nodes[waiting[height]]
+        number = waiting[height]
+        node = store.nodes[number]
         if node.kind <= BLOCK:
-            rows = store.words[node.threshold] if node.kind == BLOCK else (np.int64(1) << node.left) - 1
-            if node.kind == BLOCK:
-                rows = _reaching(store.words, node.threshold, rows, lows, highs)
-            first = node.threshold + (ROWS if node.kind == BLOCK else 0)
-            while rows:
-                at = first + 2 * lowest_bit(rows)
-                rows &= rows - 1
-                if _encloses(store.words, store.words[at + 1], lows, highs):
-                    found, count = _add_filters(store, box_of(store.words[at]), found, count)
+            width = store.words[node.threshold] if node.kind == BLOCK else 1
+            for word in range(width):
+                rows = _rows_reaching(store.words, node, word, lows, highs)
+                first = row_at(store, number, 64 * word)
+                while rows:
+                    at = first + 2 * lowest_bit(rows)
+                    rows &= rows - 1
+                    if _encloses(store.words, store.words[at + 1], lows, highs):
+                        found, count = _add_filters(store, box_of(store.words[at]), found, count)
             continue
         waiting = with_room(waiting, height + 2)
         low, high = lows[node.attribute], highs[node.attribute]
@@ -81,18 +97,18 @@ def enclosed(store: Store, ranges: Array) -> Array:
             height += 1
     while height:
         height -= 1
-        node = store.nodes[waiting[height]]
+        number = waiting[height]
+        node = store.nodes[number]
         if node.kind <= BLOCK:
-            rows = store.words[node.threshold] if node.kind == BLOCK else (np.int64(1) << node.left) - 1
-            if node.kind == BLOCK:
-                rows = _within(store.words, node.threshold, rows, lows, highs)
-            first = node.threshold + (ROWS if node.kind == BLOCK else 0)
-            while rows:
-                at = first + 2 * lowest_bit(rows)
-                rows &= rows - 1
-                box = box_of(store.words[at])
-                if _is_enclosed(store, box, ranges):
-                    found, count = _add_filters(store, box, found, count)
+            width = store.words[node.threshold] if node.kind == BLOCK else 1
+            for word in range(width):
+                rows = _rows_within(store.words, node, word, lows, highs)
+                first = row_at(store, number, 64 * word)
+                while rows:
+                    box = box_of(store.words[first + 2 * lowest_bit(rows)])
+                    rows &= rows - 1
+                    if _is_enclosed(store, box, ranges):
+                        found, count = _add_filters(store, box, found, count)
             continue
         waiting = with_room(waiting, height + 2)
         low, high = lows[node.attribute], highs[node.attribute]
@@ -119,32 +135,39 @@ def _spread(store: Store, ranges: Array) -> tuple[Array, Array]:
 
 
 @kernel
-def _reaching(words: Array, start: int, rows: int, lows: Array, highs: Array) -> int:
-    """The rows that are in both the bin where the range begins and the one where it ends."""
-    at = start + FIRST_BINS
+def _rows_reaching(words: Array, node: Any, word: int, lows: Array, highs: Array) -> int:
+    """The rows of a word that are in both the bin where the range begins and the one where it ends."""
+    if node.kind == LEAF:
+        return (1 << node.left) - 1
+    start = node.threshold
+    width, rows, at = words[start], words[start + IN_USE + word], first_bins(words, start)
     for _ in range(words[start + 1]):
         low, high = lows[words[at]], highs[words[at]]
         if low == LEAST:
-            rows &= words[at + OPEN]
+            rows &= words[at + SETS + word]
         else:
-            rows &= words[at + SETS + bin_of(words, at, low)] & words[at + SETS + bin_of(words, at, high)]
-        at += BINNED
+            first, last = bin_of(words, at, low), bin_of(words, at, high)
+            rows &= words[at + SETS + width * (1 + first) + word] & words[at + SETS + width * (1 + last) + word]
+        at += bins_size(width)
     return rows
 
 
 @kernel
-def _within(words: Array, start: int, rows: int, lows: Array, highs: Array) -> int:
-    """The rows that are in no bin outside of the range."""
-    at = start + FIRST_BINS
+def _rows_within(words: Array, node: Any, word: int, lows: Array, highs: Array) -> int:
+    """The rows of a word that are in no bin outside of the range."""
+    if node.kind == LEAF:
+        return (1 << node.left) - 1
+    start = node.threshold
+    width, rows, at = words[start], words[start + IN_USE + word], first_bins(words, start)
     for _ in range(words[start + 1]):
         low, high = lows[words[at]], highs[words[at]]
         if low != LEAST:
-            rows &= ~words[at + OPEN]
-            for i in range(bin_of(words, at, low)):
-                rows &= ~words[at + SETS + i]
-            for i in range(bin_of(words, at, high) + 1, BINNED - SETS):
-                rows &= ~words[at + SETS + i]
-        at += BINNED
+            rows &= ~words[at + SETS + word]
+            first, last = bin_of(words, at, low), bin_of(words, at, high)
+            for i in range(BINS):
+                if i < first or i > last:
+                    rows &= ~words[at + SETS + width * (1 + i) + word]
+        at += bins_size(width)
     return rows
 
 

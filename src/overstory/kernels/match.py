@@ -13,20 +13,22 @@ from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST
 from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, NONE, ROOT, TOKENS, Store, sort_few, with_room
 from overstory.kernels.tree import (
-    BINNED,
-    FIRST_BINS,
-    OPEN,
-    ROWS,
+    IN_USE,
+    SETS,
+    WIDEST,
     bin_of,
+    bins_size,
     box_of,
     child_under,
     clauses_of,
+    first_bins,
+    first_row,
     lists_of,
     lowest_bit,
     ranges_of,
 )
 
-MOST_TOGETHER = 16384  # events
+MOST_TOGETHER = 4096  # events
 MOST_VALUES = 1 << 18  # of all events that go together
 
 
@@ -167,7 +169,7 @@ def _descend(
     """
     lists = np.empty(4 * len(members) + 64, np.int64)
     lists[: len(members)] = members
-    sets = np.empty(len(members), np.int64)
+    sets = np.empty(WIDEST * len(members), np.int64)
     waiting = np.empty(256, np.int64)  # of each node its number, and where its list begins and ends
     height = _wait(waiting, 0, top, 0, len(members))
     while height:
@@ -263,24 +265,29 @@ def _try_block(
     tally: Array,
 ) -> int:
     words = store.words
-    count = _with_common_rows(words, together, start, members, sets)
+    count, width, first = (
+        _with_common_rows(words, together, start, members, sets),
+        words[start],
+        first_row(words, start),
+    )
     # Candidates wait where the pairs go that they may become: there are never fewer.
     end = total
     for i in range(count):
-        left = sets[i]
-        while left:
-            pairs[end] = members[i] << 32 | lowest_bit(left)
-            left &= left - 1
-            end += 1
+        for word in range(width):
+            left = sets[i * width + word]
+            while left:
+                pairs[end] = members[i] << 32 | (64 * word + lowest_bit(left))
+                left &= left - 1
+                end += 1
     tally[TALLY_CANDIDATES] += end - total
     # All records are touched before one is read, so that the memory fetches them side by side.
     touched = 0
     for i in range(total, end):
-        record = words[start + ROWS + 2 * (pairs[i] & 63) + 1]
+        record = words[first + 2 * (pairs[i] & 0xFFFF) + 1]
         touched ^= words[record] ^ words[record + 8]
     tally[TALLY_TOUCHED] = touched
     for i in range(total, end):
-        event, row = pairs[i] >> 32, start + ROWS + 2 * (pairs[i] & 63)
+        event, row = pairs[i] >> 32, first + 2 * (pairs[i] & 0xFFFF)
         if holds(words, words[row + 1], together, event):
             pairs[total] = event << 32 | box_of(words[row])
             total += 1
@@ -290,22 +297,29 @@ def _try_block(
 @kernel
 def _with_common_rows(words: Array, together: Together, start: int, members: Array, sets: Array) -> int:
     """Keeps the events whose bins have rows in common, with the set of these rows; returns how many there are."""
-    values, count = together.values, len(members)
+    values, count, width = together.values, len(members), words[start]
     for i in range(count):
-        sets[i] = words[start]
-    for binned in range(words[start + 1]):
-        at = start + FIRST_BINS + BINNED * binned
+        for word in range(width):
+            sets[i * width + word] = words[start + IN_USE + word]
+    at = first_bins(words, start)
+    for _ in range(words[start + 1]):
         column = words[at] * together.size
         kept = 0
         for i in range(count):
             event = members[i]
             value = values[column + event]
-            common = sets[i] & words[at + OPEN + (value != LEAST) + bin_of(words, at, value)]
-            members[kept], sets[kept] = event, common
-            kept += common != 0
+            of_bin = at + SETS + width * ((value != LEAST) + bin_of(words, at, value))
+            some = 0
+            for word in range(width):
+                common = sets[i * width + word] & words[of_bin + word]
+                sets[kept * width + word] = common
+                some |= common
+            members[kept] = event
+            kept += some != 0
         count = kept
         if count == 0:
             break
+        at += bins_size(width)
     return count
 
 

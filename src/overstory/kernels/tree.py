@@ -3,11 +3,11 @@
 A box stands first under the rarest token that it asks for: under each one of a clause of few, since any of them will
 do; without one, under the root. Within such a set of boxes the tree splits at numbers. A node parts the boxes by where
 their range of one attribute starts (or ends), and knows for either side how far the ranges reach; an event goes to a
-side only if its value lies within. At the end of the way stands a block of up to 64 boxes. For the attributes that
+side only if its value lies within. At the end of the way stands a block of up to 256 boxes. For the attributes that
 most of them constrain it has bins, cut where their ranges start and end, and for each bin the set of boxes that reach
-into it, as the bits of one word: the words for an event's values have few bits in common, and only those boxes are
-looked at. What is full splits in the way that promises the fewest boxes met. So tree and bins are finest where the
-filters are, and follow them when they drift.
+into it, as the bits of a few words: the sets for an event's values have few boxes in common, and only those are looked
+at. What is full splits in the way that promises the fewest boxes met. So tree and bins are finest where the filters
+are, and follow them when they drift.
 
 1. A box stands in the left child of a LOW node iff its range there starts below the threshold; a box without a range
    in the attribute has the open one. Likewise HIGH and ends.
@@ -45,24 +45,39 @@ from overstory.kernels.store import (
 )
 from overstory.kernels.texts import EQUAL, NUMBER
 
-CAPACITY = 64  # rows of a block: the bits of a word
+WIDEST = 4  # words of a set of rows
+CAPACITY = 64 * WIDEST  # rows of a block
 FEW = 8  # rows for which bins are not worth their words
 BINS = 16  # of an attribute in a block
 MOST_BINNED = 8  # attributes of a block
-STALE = 64  # changes after which a block's bins are chosen anew
+STALE = 256  # changes after which a block's bins are chosen anew
 SAMPLE = 64  # boxes that a split is chosen by
 MOST_COPIES = 8  # of a box: under how many tokens it may stand
 RARE = 8  # a fact is worth standing under if at most one box in so many asks for it
-MOST_REBUILT = 1024  # boxes; keeps the slowest addition short
-TIGHTENED = 128  # boxes looked at to draw in the bounds of a node
+MOST_REBUILT = 4096  # boxes; keeps the slowest addition short
+TIGHTENED = 1024  # boxes looked at to draw in the bounds of a node
 GAIN = 0.9  # a split is worth it if at most this share of the boxes is still met
 
-# Words of a block: which rows are in use, how many attributes have bins, the rows, and for each of these attributes its
-# number, where the bins after the first begin, the boxes without a range in it, and the boxes of each bin.
-ROWS = 2
-FIRST_BINS = ROWS + 2 * CAPACITY
-STARTS, OPEN, SETS = 1, BINS, 1 + BINS
-BINNED = SETS + BINS
+# Words of a block: the width of a set of rows, how many attributes have bins, the set of rows in use, the rows, and for
+# each of these attributes its number, where the bins after the first begin, the set of boxes without a range in it, and
+# the set of each bin.
+IN_USE = 2
+STARTS, SETS = 1, BINS
+
+
+@kernel
+def first_row(words: Array, block: int) -> int:
+    return block + IN_USE + words[block]
+
+
+@kernel
+def first_bins(words: Array, block: int) -> int:
+    return block + IN_USE + words[block] * (1 + 2 * 64)
+
+
+@kernel
+def bins_size(width: int) -> int:
+    return SETS + (1 + BINS) * width
 
 
 # Reading a record
@@ -108,7 +123,7 @@ def range_of(store: Store, box: int, attribute: int) -> tuple[int, int]:
 @kernel
 def row_at(store: Store, leaf: int, row: int) -> int:
     node = store.nodes[leaf]
-    return node.threshold + 2 * row + (ROWS if node.kind == BLOCK else 0)
+    return 2 * row + (first_row(store.words, node.threshold) if node.kind == BLOCK else node.threshold)
 
 
 @kernel
@@ -125,11 +140,13 @@ def entries_of(store: Store, leaf: int) -> Array:
         for i in range(node.left):
             found[i] = words[node.threshold + 2 * i]
         return found
-    used, count = words[node.threshold], 0
-    while used:
-        found[count] = words[row_at(store, leaf, lowest_bit(used))]
-        used &= used - 1
-        count += 1
+    count = 0
+    for word in range(words[node.threshold]):
+        used = words[node.threshold + IN_USE + word]
+        while used:
+            found[count] = words[row_at(store, leaf, 64 * word + lowest_bit(used))]
+            used &= used - 1
+            count += 1
     return found
 
 
@@ -194,21 +211,26 @@ def _append(store: Store, leaf: int, entry: int) -> None:
 
 @kernel
 def _seal(store: Store, node: int) -> None:
-    """Makes a block of a leaf."""
+    """Makes a block of a leaf, with some room to grow."""
     entries = entries_of(store, node)
     _free_words(store, node)
     boxes = entries & 0x7FFFFFFF
     attributes = _attributes_of(store, boxes)[:MOST_BINNED]
-    row, words = store.nodes[node], store.words
-    row.kind, row.attribute, row.right = BLOCK, 0, class_of(FIRST_BINS + BINNED * len(attributes))
+    width = 1
+    while 64 * width < len(entries) + 1 and width < WIDEST:
+        width *= 2
+    row, words, size = store.nodes[node], store.words, bins_size(width)
+    row.kind, row.attribute = BLOCK, 0
+    row.right = class_of(IN_USE + width * (1 + 2 * 64) + size * len(attributes))
     row.threshold = start = take_words(store, row.right)
     store.counts[LIVE_LEAVES] += 1
-    words[start], words[start + 1] = 0, len(attributes)
+    words[start], words[start + 1] = width, len(attributes)
+    words[start + IN_USE : start + IN_USE + width] = 0
     ends = np.empty(2 * len(entries), np.int64)
     for i in range(len(attributes)):
-        at, count = start + FIRST_BINS + BINNED * i, 0
+        at, count = first_bins(words, start) + size * i, 0
         words[at] = attributes[i]
-        words[at + OPEN : at + BINNED] = 0
+        words[at + SETS : at + size] = 0
         for box in boxes:
             low, high = range_of(store, box, attributes[i])
             if low != LEAST:
@@ -226,20 +248,23 @@ def _seal(store: Store, node: int) -> None:
 @kernel
 def _sharpest_first(words: Array, start: int) -> None:
     """Orders the attributes of a block by how few boxes their bins have on average."""
-    count = words[start + 1]
-    sizes = np.zeros(count, np.int64)
+    count, size, first = words[start + 1], bins_size(words[start]), first_bins(words, start)
+    boxes = np.zeros(count, np.int64)
     for i in range(count):
-        at = start + FIRST_BINS + BINNED * i
-        for j in range(SETS, BINNED):
-            left = words[at + j]
+        for j in range(first + size * i + SETS + words[start], first + size * i + size):
+            left = words[j]
             while left:
                 left &= left - 1
-                sizes[i] += 1
-    bins = words[start + FIRST_BINS : start + FIRST_BINS + BINNED * count].copy()
-    order = np.argsort(sizes)
+                boxes[i] += 1
+    bins = words[first : first + size * count].copy()
+    order = np.argsort(boxes)
     for i in range(count):
-        at = start + FIRST_BINS + BINNED * i
-        words[at : at + BINNED] = bins[BINNED * order[i] : BINNED * order[i] + BINNED]
+        words[first + size * i : first + size * (i + 1)] = bins[size * order[i] : size * (order[i] + 1)]
+
+
+@kernel
+def has_free_row(store: Store, block: int) -> bool:
+    return store.nodes[block].left < 64 * store.words[store.nodes[block].threshold]
 
 
 @kernel
@@ -247,21 +272,24 @@ def _settle(store: Store, block: int, entry: int) -> None:
     """Puts a box into a free row of a block, and into its bins."""
     node, words = store.nodes[block], store.words
     start, box = node.threshold, box_of(entry)
-    row = lowest_bit(~words[start])
-    bit = np.int64(1) << row
-    words[start] |= bit
+    width, word = words[start], 0
+    while words[start + IN_USE + word] == -1:
+        word += 1
+    row = 64 * word + lowest_bit(~words[start + IN_USE + word])
+    bit = np.int64(1) << (row & 63)
+    words[start + IN_USE + word] |= bit
     node.left += 1
-    at = start + ROWS + 2 * row
+    at = first_row(words, start) + 2 * row
     words[at], words[at + 1] = entry, store.boxes[box].record
     store.places[entry >> 32].leaf, store.places[entry >> 32].row = block, row
-    at = start + FIRST_BINS
+    at = first_bins(words, start)
     for _ in range(words[start + 1]):
         low, high = range_of(store, box, words[at])
         if low == LEAST:
-            words[at + OPEN] |= bit
+            words[at + SETS + word] |= bit
         for i in range(bin_of(words, at, low), bin_of(words, at, high) + 1):
-            words[at + SETS + i] |= bit
-        at += BINNED
+            words[at + SETS + (1 + i) * width + word] |= bit
+        at += bins_size(width)
 
 
 @kernel
@@ -278,14 +306,15 @@ def bin_of(words: Array, at: int, key: int) -> int:
 @kernel
 def _unsettle(store: Store, block: int, row: int) -> None:
     node, words = store.nodes[block], store.words
-    start, others = node.threshold, ~(np.int64(1) << row)
-    words[start] &= others
+    start, others = node.threshold, ~(np.int64(1) << (row & 63))
+    width, word = words[start], row >> 6
+    words[start + IN_USE + word] &= others
     node.left -= 1
-    at = start + FIRST_BINS
+    at = first_bins(words, start)
     for _ in range(words[start + 1]):
-        for i in range(OPEN, BINNED):
-            words[at + i] &= others
-        at += BINNED
+        for i in range(1 + BINS):
+            words[at + SETS + i * width + word] &= others
+        at += bins_size(width)
 
 
 @kernel
@@ -449,7 +478,7 @@ def _file_below(store: Store, box: int, node: int, splitting: bool) -> None:
     store.boxes[box].place = place
     entry = np.int64(place) << 32 | box
     row = store.nodes[node]
-    if row.kind == BLOCK and row.left < CAPACITY:
+    if row.kind == BLOCK and has_free_row(store, node):
         _settle(store, node, entry)
         _count_change(store, node)
         return
@@ -675,7 +704,7 @@ def _rebalance(store: Store, node: int) -> None:
         size = _boxes_below(store, node)
         if size > MOST_REBUILT:
             break
-        if (1 << ((height - 1) // 2)) * CAPACITY > 2 * size:
+        if (1 << ((height - 1) // 2)) * CAPACITY > 4 * size:
             chosen = node
     if chosen != NONE:
         _gather(store, chosen)

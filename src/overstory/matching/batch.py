@@ -93,11 +93,12 @@ Column: TypeAlias = Texts | Lists | Numbers | Values
 class Batch:
     def __init__(self, columns: Mapping[str, object], size: int | None = None) -> None:
         self.columns: dict[str, Column] = {name: _column(name, values) for name, values in columns.items()}
-        lengths = {name: len(column) for name, column in self.columns.items()}
-        self.size = next(iter(lengths.values()), 0) if size is None else size
-        for name, length in lengths.items():
-            if length != self.size:
-                raise UsageError(f"column {name} has {length} values where others have {self.size}")
+        self.size = len(next(iter(self.columns.values()), ())) if size is None else size
+        for name, column in self.columns.items():
+            if len(column) != self.size:
+                raise UsageError(f"column {name} has {len(column)} values where others have {self.size}")
+            if column.present is not None and len(column.present) != self.size:
+                raise UsageError(f"column {name} has {self.size} values, but says of {len(column.present)} if present")
 
     @classmethod
     def of(cls, events: Sequence[Attributes]) -> "Batch":
@@ -265,7 +266,7 @@ def _keys(values: NDArray[np.generic]) -> NDArray[np.int64]:
     if values.dtype.kind == "b":
         return TRUTHS[values.astype(np.int64)]
     keys = np.empty(len(values), np.int64)
-    if values.dtype == np.uint64:
+    if values.dtype.kind == "u" and values.dtype.itemsize == 8:
         keys[:] = [key_of_number(int(value)) for value in values]
     elif values.dtype.kind == "f":
         keys_of_floats(np.ascontiguousarray(values, np.float64), keys)

@@ -5,7 +5,8 @@
 3. No edge is there that a longer path makes superfluous.
 
 ``covers`` is safe, not exact, on residuals and patterns, and what it knows need not be transitive there: of A over B
-and B over C it may fail to see A over C. A path may then say more than ``covers`` does; it is never wrong.
+and B over C it may fail to see A over C. A path may then say more than ``covers`` does, never anything wrong, and an
+edge may stay that a longer path makes superfluous.
 """
 
 from collections.abc import Iterable
@@ -38,7 +39,7 @@ class ContainmentGraph:
         number = self._next
         self._next += 1
         above, below = set(self._index.covering(wanted)), set(self._index.covered(wanted))
-        equal = above & below
+        equal = self._with_all_above(above) & below
         if equal:
             node = min(equal)
             self._members[node].append(number)
@@ -85,6 +86,14 @@ class ContainmentGraph:
 
     def statistics(self) -> CoveringStatistics:
         return self._index.statistics()
+
+    def _with_all_above(self, nodes: set[int]) -> set[int]:
+        found, waiting = set(nodes), list(nodes)
+        while waiting:
+            further = self._above[waiting.pop()] - found
+            found |= further
+            waiting += further
+        return found
 
     def _named(self, nodes: set[int]) -> list[int]:
         return sorted(self._members[node][0] for node in nodes)

@@ -29,7 +29,7 @@ from overstory.matching.filing import Filing, Records
 from overstory.matching.matcher import bytes_of
 
 MOST_HULLS = 8  # that a filter is filed by
-STEP = 1 << 24  # between labels that come in order
+STEP = 1 << 40  # between labels that come in order
 
 Face = tuple[str, type]  # an attribute, and what it is taken for: a number, a string, or a list of words
 Limit = int | str | None  # a key, or a text; None is beyond all texts
@@ -56,6 +56,8 @@ class CoveringIndex:
         self._faces: dict[Face, int] = {}  # their numbers as attributes of the tree
         self._labels: dict[Face, Labels] = {}
         self._unfiled: set[int] = set()
+        self._unions: set[int] = set()
+        self._loose: set[int] = set()
         self._queries = self._candidates = 0
         self.add_all(filters)
 
@@ -79,7 +81,8 @@ class CoveringIndex:
         if number not in self:
             raise UsageError(f"the index has no filter {number}")
         self._filing.remove(number)
-        self._unfiled.discard(number)
+        for some in (self._unfiled, self._unions, self._loose):
+            some.discard(number)
         wanted = self.filters.pop(number)
         for face, limit in _limits(hulls_of(wanted)):
             if isinstance(limit, str):
@@ -90,14 +93,14 @@ class CoveringIndex:
         """The filters that cover this one, ascending; itself among them if it is in the index."""
         if not wanted.boxes:
             return sorted(self.filters)
-        found = set(self._unfiled)
+        found = self._unfiled | self._unions if is_loose(wanted) else set(self._unfiled)
         for hull in inner_hulls(wanted):
             found.update(enclosing(self._filing.store, self._ranges(hull, outward=True)).tolist())
         return self._asked(found, lambda other: other.covers(wanted))
 
     def covered(self, wanted: Filter) -> list[int]:
         """The filters that this one covers, ascending; itself among them if it is in the index."""
-        found = set(self._unfiled)
+        found = self._unfiled | self._loose if len(wanted.boxes) > 1 else set(self._unfiled)
         if wanted.boxes:
             hull = outer_hull(wanted.boxes)
             if self._faces.keys() >= hull.keys():
@@ -127,6 +130,8 @@ class CoveringIndex:
         numbers, _ = self._filing.add(list(map(self._records, hulls)), splitting)
         self.filters.update(zip(numbers, filters, strict=True))
         self._unfiled.update(number for number, found in zip(numbers, hulls, strict=True) if not found)
+        self._unions.update(number for number in numbers if len(self.filters[number].boxes) > 1)
+        self._loose.update(number for number in numbers if is_loose(self.filters[number]))
         return numbers
 
     def _records(self, hulls: list[Hull]) -> Records:
@@ -250,6 +255,16 @@ def inner_hulls(wanted: Filter) -> list[Hull]:
     several = {name: allowed.hits for name, allowed in box.sets.items() if isinstance(allowed, Keywords)}
     hits = [[((name, list), (min(hit), max(hit))) for hit in found] for name, found in several.items() if found]
     return [hull | dict(chosen) for chosen in product(*hits)]
+
+
+def is_loose(wanted: Filter) -> bool:
+    """Whether patterns may make the filter narrower than its hull. Several boxes together may then cover it though
+    their hull does not enclose its own, so those that have several are asked in any case."""
+    return any(
+        isinstance(allowed, Faces) or (isinstance(allowed, Strings) and bool(allowed.likes))
+        for box in wanted.boxes
+        for allowed in box.sets.values()
+    )
 
 
 def _hit_choices(box: Box) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
+from operator import le
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,19 @@ from overstory.errors import UsageError
 from overstory.kernels.boxes import Texts, add_filters, remove_filter, split_leaves
 from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, NONE, PLACES, SEED
 from overstory.kernels.tree import MOST_REBUILT, new_leaf
-from overstory.matching.matcher import rows_used
 from overstory.matching.memory import Memory
 
-HEADROOM = 8 * MOST_REBUILT  # nodes and places that a single change may take beyond what it adds
+# Rows that each table may need for each thing that is added, and for one change of the tree.
+ROOM = {
+    "nodes": (4, 8 * MOST_REBUILT),
+    "boxes": (1, 0),
+    "links": (1, 0),
+    "places": (1, 8 * MOST_REBUILT),
+    "tokens": (1, 0),
+    "attributes": (1, 0),
+    "filters": (1, 0),
+    "words": (64, 512 * MOST_REBUILT),
+}
 
 Records = list[list[int]]  # of the boxes of one filter
 
@@ -24,9 +34,9 @@ class Filing:
     def __init__(self, seed: int = 0) -> None:
         self._memory = Memory()
         self.store = self._memory.store
-        self.store.counts[SEED] = seed
+        self.store.counts[SEED] = seed % 2**63
         self._free: list[int] = []
-        self._spare = 0
+        self._room = [0] * len(ROOM)
         self._tokens: list[tuple[int, int]] = []  # attribute and kind, and the text, of each one to come
         self._texts: list[bytes] = []
         self.make_room(1)
@@ -74,6 +84,7 @@ class Filing:
         """Returns the opaque tests of boxes that are no more."""
         if number not in self:
             raise UsageError(f"the index has no filter {number}")
+        self.make_room(1)
         self._free.append(number)
         return remove_filter(self.store, number)
 
@@ -91,23 +102,16 @@ class Filing:
         return number
 
     def make_room(self, size: int) -> None:
-        """Room for ``size`` more: texts, attributes, filters, or words of their records.
-
-        Asked for in large pieces, since it is only addresses that a table takes up before it is written to.
+        """Room for ``size`` more: texts, attributes, filters, or words of their records; and for one change of the
+        tree. Asked for in large pieces, since it is only addresses that a table takes up before it is written to.
         """
-        self._spare -= size
-        if self._spare >= 0:
+        used = self.store.counts[: len(self._room)].tolist()
+        wanted = [rows + each * size + spare for rows, (each, spare) in zip(used, ROOM.values(), strict=True)]
+        if all(map(le, wanted, self._room)):
             return
-        rows = rows_used(self.store)
-        more = max(1024, 2 * size, rows["boxes"] // 4)
-        self._spare = more - size
+        self._room = [max(room, rows + max(1024, rows // 4)) for room, rows in zip(self._room, wanted, strict=True)]
         del self.store
-        for name in ("boxes", "links", "tokens", "attributes", "filters"):
-            rows[name] += more
-        rows["places"] += more + HEADROOM
-        rows["nodes"] += 4 * more + HEADROOM
-        rows["words"] += 64 * more + 64 * HEADROOM
-        self._memory.reserve(rows)
+        self._memory.reserve(dict(zip(ROOM, self._room, strict=True)))
         self.store = self._memory.store
 
 

@@ -9,10 +9,10 @@ What only Python can test is kept as filter text, and parsed when it is first ne
 import mmap
 import os
 import sys
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import msgspec
@@ -61,9 +61,10 @@ def freeze(index: FilterIndex, path: str | Path) -> None:
     header = _header(index, arrays)
     encoded = msgspec.json.encode(header)
     target = Path(path)
+    beside = target.with_name(f".{target.name}.{token_hex(4)}")
     try:
-        with tempfile.NamedTemporaryFile(dir=target.absolute().parent, prefix=f".{target.name}.", delete=False) as file:
-            try:
+        try:
+            with open(beside, "xb") as file:
                 file.write(MAGIC + len(encoded).to_bytes(8, "little") + zlib.crc32(encoded).to_bytes(4, "little"))
                 file.write(encoded)
                 for table in header.tables:
@@ -72,10 +73,10 @@ def freeze(index: FilterIndex, path: str | Path) -> None:
                 file.truncate(header.size)
                 file.flush()
                 os.fsync(file.fileno())
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+            os.replace(beside, target)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise IndexFileError(f"cannot write {path}: {error.strerror}") from None
 
@@ -149,8 +150,9 @@ def _read_header(path: str | Path, pages: mmap.mmap) -> Header:
     if pages[: len(MAGIC)] != MAGIC:
         raise IndexFileError(f"{path} is not an index of filters")
     length = int.from_bytes(pages[len(MAGIC) : len(MAGIC) + 8], "little")
+    checksum = int.from_bytes(pages[FIXED - 4 : FIXED], "little")
     encoded = pages[FIXED : FIXED + length] if length < len(pages) else b""
-    if len(encoded) != length or zlib.crc32(encoded) != int.from_bytes(pages[FIXED - 4 : FIXED], "little"):
+    if not encoded or len(encoded) != length or zlib.crc32(encoded) != checksum:
         raise IndexFileError(f"{path} is damaged or cut off within its header; freeze the index again")
     version = msgspec.json.decode(encoded)["version"]
     if version != VERSION:
