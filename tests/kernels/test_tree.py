@@ -7,6 +7,7 @@ import pytest
 
 from overstory import parse_filter
 from overstory.kernels.keys import LEAST, MOST
+from overstory.kernels.leaves import BINS, IN_USE, SETS, bin_of, bins_size, first_bins, row_at
 from overstory.kernels.plain import Record, record_of
 from overstory.kernels.store import (
     BLOCK,
@@ -24,7 +25,6 @@ from overstory.kernels.store import (
     TOKENS_USED,
     Store,
 )
-from overstory.kernels.tree import BINS, IN_USE, SETS, bin_of, bins_size, first_bins, row_at
 from overstory.matching.index import FilterIndex
 
 from ..matching.draws import Draws

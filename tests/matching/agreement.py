@@ -24,10 +24,12 @@ def assert_same_matches(index: FilterIndex, plain: ReferenceIndex, events: Seque
 
 def assert_same(plain: ReferenceIndex, event: Attributes, wanted: NDArray[np.int64], found: NDArray[np.int64]) -> None:
     if not np.array_equal(wanted, found):
-        missing = [str(plain.filters[number]) for number in np.setdiff1d(wanted, found)[:3]]
-        wrong = [
-            str(plain.filters[number]) if number in plain else number for number in np.setdiff1d(found, wanted)[:3]
-        ]
+        texts = {
+            number: str(plain.filters[number])[:200] if number in plain else "?"
+            for number in np.setxor1d(wanted, found)
+        }
+        missing = [texts[number] for number in np.setdiff1d(wanted, found)[:3]]
+        wrong = [texts[number] for number in np.setdiff1d(found, wanted)[:3]]
         raise AssertionError(f"{event!r}: missing {missing}, wrong {wrong}, found {found[:9]} of {wanted[:9]}")
 
 

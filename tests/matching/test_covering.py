@@ -14,7 +14,7 @@ from overstory import Filter, parse_filter
 from overstory.errors import UsageError
 from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import FALSE, LEAST, MOST, TOP, TRUE
-from overstory.kernels.tree import CAPACITY
+from overstory.kernels.leaves import CAPACITY
 from overstory.matching.covering import MOST_HULLS, CoveringIndex, Labels, hulls_of
 from overstory.matching.filing import Filing, Records
 

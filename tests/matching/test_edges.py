@@ -69,14 +69,16 @@ def test_equal_filters_share_one_box() -> None:
 
 def test_an_attribute_may_have_very_many_distinct_strings() -> None:
     texts = [f"name-{i}" for i in range(200_000)]
-    index = FilterIndex(map(equality, texts))  # parsing so many would take longer than all the rest
+    filters = [equality(text) for text in texts]  # parsing so many would take longer than all the rest
+    index = FilterIndex(filters)
     assert index.statistics().tokens == index.statistics().boxes == 200_000
-    some = [0, 1, 77_777, 199_999]
-    events = Batch({"t": Texts.of([*(texts[i] for i in some), "name-200000", ""])})
-    assert matches_of(index, events) == [*([i] for i in some), [], []]
+    events = Batch({"t": Texts.of([*texts, "name-200000", ""])})
+    assert np.array_equal(index.match_batch(events).filters, np.arange(200_000))
     for number in range(0, 200_000, 2):
         index.remove(number)
-    assert matches_of(index, events) == [[], [1], [77_777], [199_999], [], []]
+    assert np.array_equal(index.match_batch(events).filters, np.arange(1, 200_000, 2))
+    index.add_all(filters[1::2])
+    assert index.statistics().boxes == 100_000, "what is still there is found in spite of what has gone"
 
 
 def equality(text: str) -> Filter:
@@ -275,7 +277,13 @@ def test_a_text_and_its_prefixes_of_all_lengths_are_told_apart() -> None:
     long = "abcdefghijklmnopqrstuvwxyz" * 4
     texts = [f"t LIKE '{long[:length]}%'" for length in range(1, 100)]
     texts += [f"t = '{long[:length]}'" for length in range(1, 100)]
-    assert_right(texts, [{"t": long[:length]} for length in range(104)] + [{"t": long[:50] + "!"}])
+    events = [{"t": long[:length]} for length in range(104)] + [{"t": long[:50] + "!"}]
+    assert_right(texts, events)
+    index, plain = index_of(*texts), ReferenceIndex(map(parse_filter, texts))
+    for number in range(0, len(texts), 7):  # the lengths that are left are still looked for
+        index.remove(number)
+        plain.remove(number)
+    assert_same_matches(index, plain, events)
 
 
 def test_the_same_text_on_another_attribute_or_as_a_word_is_another_token() -> None:
@@ -298,6 +306,16 @@ def test_lists_hold_their_words_however_often() -> None:
         None,
     ]
     assert_right(texts, [{"k": value} for value in values])
+
+
+def test_long_lists_of_choices_meet_events_with_few_words_and_with_many() -> None:
+    words = [f"w{i}" for i in range(300)]
+    listed = [", ".join(map(quoted, words[start::step])) for start, step in ((0, 1), (0, 2), (1, 2), (299, 300))]
+    texts = [f"t {test} ({some})" for test in ("IN", "NOT IN") for some in listed]
+    texts += [f"{negation}k HAS ANY ({some})" for negation in ("", "NOT ") for some in listed]
+    texts += [f"k HAS ANY ('{word}') AND x > {i}" for i, word in enumerate(words)]
+    events: list[dict[str, object]] = [{"t": word, "k": words[: 10 * i], "x": 150} for i, word in enumerate(words[:31])]
+    assert_right(texts, [*events, {"t": "w299", "k": ["w299"]}, {"t": "w", "k": ["w"]}, {"t": "w0", "k": words[::-2]}])
 
 
 def test_malformed_values_are_there_and_nothing_else() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from overstory import Filter
+from overstory.kernels.leaves import CAPACITY
 from overstory.matching.index import FilterIndex
 from overstory.matching.reference import ReferenceIndex
 from overstory.model.values import Attributes
@@ -53,11 +54,11 @@ class IndexAgainstReference(RuleBasedStateMachine):
     def add_filters_of_all_kinds(self, seed: int, count: int) -> None:
         self.add_together(Draws(seed).filters(count))
 
-    @rule(seed=seeds, count=st.integers(1, 200))
+    @rule(seed=seeds, count=st.integers(1, CAPACITY + 50))
     def add_similar_boxes(self, seed: int, count: int) -> None:
         self.add_each(Draws(seed).boxes(count))
 
-    @rule(seed=seeds, count=st.integers(65, 400))
+    @rule(seed=seeds, count=st.integers(CAPACITY + 1, 2 * CAPACITY))
     def add_all_similar_boxes(self, seed: int, count: int) -> None:
         self.add_together(Draws(seed).boxes(count))
 
@@ -103,7 +104,7 @@ class IndexAgainstReference(RuleBasedStateMachine):
 
 
 # One example is up to fifty steps, many of them with a hundred filters
-IndexAgainstReference.TestCase.settings = settings(max_examples=settings().max_examples // 8)
+IndexAgainstReference.TestCase.settings = settings(max_examples=settings().max_examples // 12)
 test_index_finds_what_asking_every_filter_finds = IndexAgainstReference.TestCase
 
 
@@ -111,11 +112,11 @@ test_index_finds_what_asking_every_filter_finds = IndexAgainstReference.TestCase
 def test_index_stays_right_while_thousands_of_filters_come_and_go(seed: int) -> None:
     draws = Draws(seed)
     dice = draws.dice
-    pool = draws.filters(1500) + draws.boxes(800) + draws.boxes(800)
+    pool = draws.filters(1500) + draws.boxes(6 * CAPACITY) + draws.boxes(6 * CAPACITY)
     index, plain = FilterIndex(), ReferenceIndex()
     live: list[int] = []
     for removed in (0.2, 0.5, 0.8, 0.1, 0.5, 0.5, 0.9):  # the share of removals among changes
-        some = dice.choices(pool, k=dice.randint(1, 800))
+        some = dice.choices(pool, k=dice.randint(1, 6 * CAPACITY))
         live += index.add_all(some).tolist()
         plain.add_all(some)
         for _ in range(800):

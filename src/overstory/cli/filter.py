@@ -4,7 +4,7 @@ import argparse
 from itertools import zip_longest
 from typing import Any
 
-from overstory.cli import filter_bench
+from overstory.cli.filter_bench import add_to as add_bench_to
 from overstory.cli.input import event_in, events_in
 from overstory.cli.output import print_json
 from overstory.errors import UsageError
@@ -47,7 +47,7 @@ def add_to(commands: Any) -> None:
     for verb in (evaluate, covers, explain):
         verb.add_argument("--dialect", choices=sorted(DIALECTS), default="sql")
         verb.add_argument("--json", action="store_true", help="print one JSON object")
-    filter_bench.add_to(verbs)
+    add_bench_to(verbs)
 
 
 def run_eval(arguments: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.records import clauses_of, first_clause, ranges_of
 from overstory.kernels.store import (
     BOXES,
     FREE,
@@ -29,7 +30,7 @@ from overstory.kernels.store import (
     with_room,
 )
 from overstory.kernels.texts import NUMBER, intern, release
-from overstory.kernels.tree import clauses_of, file_box, first_clause, ranges_of, split_all, unfile_box
+from overstory.kernels.tree import file_box, split_all, unfile_box
 
 EQUAL_BOXES = 1  # the table of the store
 OPAQUE = 1 << 48  # in the header of a record: the last word is the number of an opaque test

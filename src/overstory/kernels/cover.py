@@ -11,6 +11,8 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST, MOST
+from overstory.kernels.leaves import BINS, IN_USE, SETS, bin_of, bins_size, box_of, first_bins, lowest_bit, row_at
+from overstory.kernels.records import range_of, ranges_of
 from overstory.kernels.store import (
     ATTRIBUTES,
     BLOCK,
@@ -25,19 +27,6 @@ from overstory.kernels.store import (
     with_room,
 )
 from overstory.kernels.texts import NUMBER
-from overstory.kernels.tree import (
-    BINS,
-    IN_USE,
-    SETS,
-    bin_of,
-    bins_size,
-    box_of,
-    first_bins,
-    lowest_bit,
-    range_of,
-    ranges_of,
-    row_at,
-)
 
 
 @kernel

@@ -11,22 +11,10 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST
+from overstory.kernels.leaves import IN_USE, SETS, WIDEST, bin_of, bins_size, box_of, first_bins, first_row, lowest_bit
+from overstory.kernels.records import clauses_of, lists_of, ranges_of
 from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, NONE, ROOT, TOKENS, Store, sort_few, with_room
-from overstory.kernels.tree import (
-    IN_USE,
-    SETS,
-    WIDEST,
-    bin_of,
-    bins_size,
-    box_of,
-    child_under,
-    clauses_of,
-    first_bins,
-    first_row,
-    lists_of,
-    lowest_bit,
-    ranges_of,
-)
+from overstory.kernels.tree import child_under
 
 MOST_TOGETHER = 4096  # events
 MOST_VALUES = 1 << 18  # of all events that go together

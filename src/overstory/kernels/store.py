@@ -8,7 +8,7 @@ What stands in the pool:
 record of a box    header; per range attribute, low, high; per list of intervals attribute, number of cuts, cuts;
                    per clause number of tokens * 2 + negated, tokens; the number of its opaque test if it has one
 rows of a leaf     place << 32 | box, and where the record of the box stands
-block              set of rows in use, number of its bins' attributes, rows, bins (see ``tree``)
+block              set of rows in use, number of its bins' attributes, rows, bins (see ``leaves``)
 table of a node    token << 32 | child + 1, open addressing
 text of a token    UTF-8, eight bytes a word
 table of a shard   hash, row + 1, open addressing

@@ -20,15 +20,31 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST, MOST
+from overstory.kernels.leaves import (
+    CAPACITY,
+    append,
+    attributes_of,
+    box_of,
+    count_change,
+    entries_of,
+    free_node,
+    free_words,
+    has_free_row,
+    make_leaf,
+    new_leaf,
+    seal,
+    settle,
+    unseal,
+    unsettle,
+)
+from overstory.kernels.records import clauses_of, first_clause, range_of, ranges_of
 from overstory.kernels.store import (
     BLOCK,
     EITHER,
     HIGH,
     LEAF,
     LIVE_BOXES,
-    LIVE_LEAVES,
     LOW,
-    NODES,
     NONE,
     PLACES,
     ROOT,
@@ -38,294 +54,19 @@ from overstory.kernels.store import (
     give_row,
     give_words,
     mixed,
-    size_of,
     take_row,
     take_words,
     with_room,
 )
 from overstory.kernels.texts import EQUAL, NUMBER
 
-WIDEST = 4  # words of a set of rows
-CAPACITY = 64 * WIDEST  # rows of a block
 FEW = 8  # rows for which bins are not worth their words
-BINS = 16  # of an attribute in a block
-MOST_BINNED = 8  # attributes of a block
-STALE = 256  # changes after which a block's bins are chosen anew
 SAMPLE = 64  # boxes that a split is chosen by
 MOST_COPIES = 8  # of a box: under how many tokens it may stand
 RARE = 8  # a fact is worth standing under if at most one box in so many asks for it
 MOST_REBUILT = 4096  # boxes; keeps the slowest addition short
 TIGHTENED = 1024  # boxes looked at to draw in the bounds of a node
 GAIN = 0.9  # a split is worth it if at most this share of the boxes is still met
-
-# Words of a block: the width of a set of rows, how many attributes have bins, the set of rows in use, the rows, and for
-# each of these attributes its number, where the bins after the first begin, the set of boxes without a range in it, and
-# the set of each bin.
-IN_USE = 2
-STARTS, SETS = 1, BINS
-
-
-@kernel
-def first_row(words: Array, block: int) -> int:
-    return block + IN_USE + words[block]
-
-
-@kernel
-def first_bins(words: Array, block: int) -> int:
-    return block + IN_USE + words[block] * (1 + 2 * 64)
-
-
-@kernel
-def bins_size(width: int) -> int:
-    return SETS + (1 + BINS) * width
-
-
-# Reading a record
-
-
-@kernel
-def ranges_of(header: int) -> int:
-    return header & 0xFFFF
-
-
-@kernel
-def lists_of(header: int) -> int:
-    return (header >> 16) & 0xFFFF
-
-
-@kernel
-def clauses_of(header: int) -> int:
-    return (header >> 32) & 0xFFFF
-
-
-@kernel
-def first_clause(words: Array, record: int) -> int:
-    header = words[record]
-    at = record + 1 + 3 * ranges_of(header)
-    for _ in range(lists_of(header)):
-        at += 2 + words[at + 1]
-    return at
-
-
-@kernel
-def range_of(store: Store, box: int, attribute: int) -> tuple[int, int]:
-    words, record = store.words, store.boxes[box].record
-    for i in range(ranges_of(words[record])):
-        at = record + 1 + 3 * i
-        if words[at] == attribute:
-            return words[at + 1], words[at + 2]
-    return LEAST, MOST
-
-
-# Rows
-
-
-@kernel
-def row_at(store: Store, leaf: int, row: int) -> int:
-    node = store.nodes[leaf]
-    return 2 * row + (first_row(store.words, node.threshold) if node.kind == BLOCK else node.threshold)
-
-
-@kernel
-def box_of(entry: int) -> int:
-    return entry & 0x7FFFFFFF
-
-
-@kernel
-def entries_of(store: Store, leaf: int) -> Array:
-    """The first words of all rows of a leaf or block."""
-    node, words = store.nodes[leaf], store.words
-    found = np.empty(node.left, np.int64)
-    if node.kind == LEAF:
-        for i in range(node.left):
-            found[i] = words[node.threshold + 2 * i]
-        return found
-    count = 0
-    for word in range(words[node.threshold]):
-        used = words[node.threshold + IN_USE + word]
-        while used:
-            found[count] = words[row_at(store, leaf, 64 * word + lowest_bit(used))]
-            used &= used - 1
-            count += 1
-    return found
-
-
-LOWEST = np.zeros(64, np.int64)  # by a product that is different for each single bit
-for _bit in range(64):
-    LOWEST[((0x03F79D71B4CB0A89 << _bit) % 2**64) >> 58] = _bit
-
-
-@kernel
-def lowest_bit(bits: int) -> int:
-    return LOWEST[(((bits & -bits) * 0x03F79D71B4CB0A89) >> 58) & 63]
-
-
-# Leaves: lists of rows
-
-
-@kernel
-def new_leaf(store: Store, parent: int, token: int) -> int:
-    node = take_row(store, NODES, store.nodes["left"])
-    store.nodes[node].parent, store.nodes[node].token = parent, token
-    _make_leaf(store, node, 1)
-    return node
-
-
-@kernel
-def _make_leaf(store: Store, node: int, rows: int) -> None:
-    row = store.nodes[node]
-    row.kind, row.left, row.right = LEAF, 0, class_of(2 * rows)
-    row.threshold = take_words(store, row.right)
-    store.counts[LIVE_LEAVES] += 1
-
-
-@kernel
-def _free_words(store: Store, node: int) -> None:
-    give_words(store, store.nodes[node].threshold, store.nodes[node].right)
-    store.counts[LIVE_LEAVES] -= 1
-
-
-@kernel
-def _free_node(store: Store, node: int) -> None:
-    give_row(store, NODES, store.nodes["left"], node)
-
-
-@kernel
-def _append(store: Store, leaf: int, entry: int) -> None:
-    node, words = store.nodes[leaf], store.words
-    if 2 * node.left + 2 > size_of(node.right):
-        start, used = node.threshold, 2 * node.left
-        size_class = class_of(used + 2)
-        fresh = take_words(store, size_class)
-        words[fresh : fresh + used] = words[start : start + used]
-        give_words(store, start, node.right)
-        node.threshold, node.right = fresh, size_class
-    at = node.threshold + 2 * node.left
-    words[at], words[at + 1] = entry, store.boxes[box_of(entry)].record
-    store.places[entry >> 32].leaf, store.places[entry >> 32].row = leaf, node.left
-    node.left += 1
-
-
-# Blocks: rows with bins
-
-
-@kernel
-def _seal(store: Store, node: int) -> None:
-    """Makes a block of a leaf, with some room to grow."""
-    entries = entries_of(store, node)
-    _free_words(store, node)
-    boxes = entries & 0x7FFFFFFF
-    attributes = _attributes_of(store, boxes)[:MOST_BINNED]
-    width = 1
-    while 64 * width < len(entries) + 1 and width < WIDEST:
-        width *= 2
-    row, words, size = store.nodes[node], store.words, bins_size(width)
-    row.kind, row.attribute = BLOCK, 0
-    row.right = class_of(IN_USE + width * (1 + 2 * 64) + size * len(attributes))
-    row.threshold = start = take_words(store, row.right)
-    store.counts[LIVE_LEAVES] += 1
-    words[start], words[start + 1] = width, len(attributes)
-    words[start + IN_USE : start + IN_USE + width] = 0
-    ends = np.empty(2 * len(entries), np.int64)
-    for i in range(len(attributes)):
-        at, count = first_bins(words, start) + size * i, 0
-        words[at] = attributes[i]
-        words[at + SETS : at + size] = 0
-        for box in boxes:
-            low, high = range_of(store, box, attributes[i])
-            if low != LEAST:
-                ends[count], ends[count + 1] = low, min(high, MOST - 1) + 1
-                count += 2
-        known = np.sort(ends[:count])
-        for j in range(BINS - 1):
-            words[at + STARTS + j] = known[(j + 1) * count // BINS]
-    row.left = 0
-    for entry in entries:
-        _settle(store, node, entry)
-    _sharpest_first(words, start)
-
-
-@kernel
-def _sharpest_first(words: Array, start: int) -> None:
-    """Orders the attributes of a block by how few boxes their bins have on average."""
-    count, size, first = words[start + 1], bins_size(words[start]), first_bins(words, start)
-    boxes = np.zeros(count, np.int64)
-    for i in range(count):
-        for j in range(first + size * i + SETS + words[start], first + size * i + size):
-            left = words[j]
-            while left:
-                left &= left - 1
-                boxes[i] += 1
-    bins = words[first : first + size * count].copy()
-    order = np.argsort(boxes)
-    for i in range(count):
-        words[first + size * i : first + size * (i + 1)] = bins[size * order[i] : size * (order[i] + 1)]
-
-
-@kernel
-def has_free_row(store: Store, block: int) -> bool:
-    return store.nodes[block].left < 64 * store.words[store.nodes[block].threshold]
-
-
-@kernel
-def _settle(store: Store, block: int, entry: int) -> None:
-    """Puts a box into a free row of a block, and into its bins."""
-    node, words = store.nodes[block], store.words
-    start, box = node.threshold, box_of(entry)
-    width, word = words[start], 0
-    while words[start + IN_USE + word] == -1:
-        word += 1
-    row = 64 * word + lowest_bit(~words[start + IN_USE + word])
-    bit = np.int64(1) << (row & 63)
-    words[start + IN_USE + word] |= bit
-    node.left += 1
-    at = first_row(words, start) + 2 * row
-    words[at], words[at + 1] = entry, store.boxes[box].record
-    store.places[entry >> 32].leaf, store.places[entry >> 32].row = block, row
-    at = first_bins(words, start)
-    for _ in range(words[start + 1]):
-        low, high = range_of(store, box, words[at])
-        if low == LEAST:
-            words[at + SETS + word] |= bit
-        for i in range(bin_of(words, at, low), bin_of(words, at, high) + 1):
-            words[at + SETS + (1 + i) * width + word] |= bit
-        at += bins_size(width)
-
-
-@kernel
-def bin_of(words: Array, at: int, key: int) -> int:
-    """The number of starts up to the key, by halving: there are fifteen."""
-    found = at + STARTS
-    found += 8 * (words[found + 7] <= key)
-    found += 4 * (words[found + 3] <= key)
-    found += 2 * (words[found + 1] <= key)
-    found += words[found] <= key
-    return found - at - STARTS
-
-
-@kernel
-def _unsettle(store: Store, block: int, row: int) -> None:
-    node, words = store.nodes[block], store.words
-    start, others = node.threshold, ~(np.int64(1) << (row & 63))
-    width, word = words[start], row >> 6
-    words[start + IN_USE + word] &= others
-    node.left -= 1
-    at = first_bins(words, start)
-    for _ in range(words[start + 1]):
-        for i in range(1 + BINS):
-            words[at + SETS + i * width + word] &= others
-        at += bins_size(width)
-
-
-@kernel
-def _unseal(store: Store, node: int) -> None:
-    """Makes a leaf of a block."""
-    entries = entries_of(store, node)
-    _free_words(store, node)
-    _make_leaf(store, node, len(entries) + 1)
-    for entry in entries:
-        _append(store, node, entry)
-
 
 # Tables of TOKENS nodes
 
@@ -479,24 +220,16 @@ def _file_below(store: Store, box: int, node: int, splitting: bool) -> None:
     entry = np.int64(place) << 32 | box
     row = store.nodes[node]
     if row.kind == BLOCK and has_free_row(store, node):
-        _settle(store, node, entry)
-        _count_change(store, node)
+        settle(store, node, entry)
+        count_change(store, node)
         return
     if row.kind == BLOCK:
-        _unseal(store, node)
-    _append(store, node, entry)
+        unseal(store, node)
+    append(store, node, entry)
     if splitting:
         split_all(store, node)
         if depth > 12:
             _rebalance(store, node)
-
-
-@kernel
-def _count_change(store: Store, block: int) -> None:
-    store.nodes[block].attribute += 1
-    if store.nodes[block].attribute >= STALE:
-        _unseal(store, block)
-        _seal(store, block)
 
 
 @kernel
@@ -543,7 +276,7 @@ def split_all(store: Store, first: int) -> None:
             if store.nodes[node].left > CAPACITY:
                 _split(store, node)
             elif store.nodes[node].left > FEW:
-                _seal(store, node)
+                seal(store, node)
         row = store.nodes[node]
         if row.kind <= BLOCK:
             continue
@@ -568,7 +301,7 @@ def _split(store: Store, leaf: int) -> None:
     some = entries[:: (len(entries) + SAMPLE - 1) // SAMPLE] & 0x7FFFFFFF
     met, kind, attribute, threshold = _best_range(store, some)
     by_token = met > 0.3 and _met_under_tokens(store, some, leaf) < min(met, GAIN)
-    _free_words(store, leaf)
+    free_words(store, leaf)
     if by_token:
         _make_tokens(store, leaf)
     elif met < GAIN:
@@ -577,7 +310,7 @@ def _split(store: Store, leaf: int) -> None:
         _make_sides(store, leaf, EITHER, 0, 0)
     for entry in entries:
         box = box_of(entry)
-        _append(store, _child_for(store, leaf, box) if by_token else _side_for(store, leaf, box), entry)
+        append(store, _child_for(store, leaf, box) if by_token else _side_for(store, leaf, box), entry)
 
 
 @kernel
@@ -597,29 +330,6 @@ def _make_tokens(store: Store, node: int) -> None:
 
 
 @kernel
-def _attributes_of(store: Store, boxes: Array) -> Array:
-    """Those that at least an eighth of the boxes have a range in, the most frequent first."""
-    seen = np.empty(64, np.int64)
-    often = np.zeros(64, np.int64)
-    count = 0
-    for box in boxes:
-        record = store.boxes[box].record
-        for i in range(ranges_of(store.words[record])):
-            attribute = store.words[record + 1 + 3 * i]
-            at = 0
-            while at < count and seen[at] != attribute:
-                at += 1
-            if at == count:
-                if count == len(seen):
-                    continue
-                seen[at] = attribute
-                count += 1
-            often[at] += 1
-    order = np.argsort(-often[:count])
-    return seen[:count][order][often[:count][order] * 8 >= len(boxes)]
-
-
-@kernel
 def _best_range(store: Store, boxes: Array) -> tuple[float, int, int, int]:
     """The split by a number that leaves the smallest share of boxes to be met, and that share.
 
@@ -628,7 +338,7 @@ def _best_range(store: Store, boxes: Array) -> tuple[float, int, int, int]:
     size = len(boxes)
     best, best_kind, best_attribute, best_threshold = 1.0, LOW, 0, 0
     lows, highs, ends = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(2 * size, np.int64)
-    for attribute in _attributes_of(store, boxes):
+    for attribute in attributes_of(store, boxes):
         count = 0
         for i in range(size):
             lows[i], highs[i] = range_of(store, boxes[i], attribute)
@@ -737,19 +447,19 @@ def _gather(store: Store, top: int) -> None:
     """Makes the node a leaf with all rows below it."""
     waiting = np.empty(MOST_REBUILT + 8, np.int64)
     waiting[0], waiting[1] = store.nodes[top].left, store.nodes[top].right
-    _make_leaf(store, top, CAPACITY)
+    make_leaf(store, top, CAPACITY)
     count = 2
     while count:
         count -= 1
         node = waiting[count]
         if store.nodes[node].kind <= BLOCK:
             for entry in entries_of(store, node):
-                _append(store, top, entry)
-            _free_words(store, node)
+                append(store, top, entry)
+            free_words(store, node)
         else:
             waiting[count], waiting[count + 1] = store.nodes[node].left, store.nodes[node].right
             count += 2
-        _free_node(store, node)
+        free_node(store, node)
 
 
 # Removing
@@ -770,11 +480,11 @@ def unfile_box(store: Store, box: int) -> None:
 def _remove_row(store: Store, leaf: int, row: int, box: int) -> None:
     node, words = store.nodes[leaf], store.words
     if node.kind == BLOCK:
-        _unsettle(store, leaf, row)
+        unsettle(store, leaf, row)
         if 2 * node.left <= FEW:
-            _unseal(store, leaf)
+            unseal(store, leaf)
         else:
-            _count_change(store, leaf)
+            count_change(store, leaf)
     else:
         node.left -= 1
         at, last = node.threshold + 2 * row, node.threshold + 2 * node.left
@@ -801,8 +511,8 @@ def _detach(store: Store, leaf: int) -> None:
         _leave(store, parent, token)
     else:
         return
-    _free_words(store, leaf)
-    _free_node(store, leaf)
+    free_words(store, leaf)
+    free_node(store, leaf)
     if parent != NONE and store.nodes[parent].kind == TOKENS and store.nodes[parent].right == 0:
         give_words(store, store.nodes[parent].threshold, class_of(1 << store.nodes[parent].left))
         _replace(store, parent, store.nodes[parent].attribute)
@@ -829,7 +539,7 @@ def _replace(store: Store, node: int, child: int) -> None:
     else:
         store.nodes[row.left].parent = node
         store.nodes[row.right].parent = node
-    _free_node(store, child)
+    free_node(store, child)
 
 
 @kernel

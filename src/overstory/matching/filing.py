@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from overstory.errors import UsageError
 from overstory.kernels.boxes import Texts, add_filters, remove_filter, split_leaves
+from overstory.kernels.leaves import new_leaf
 from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, NONE, PLACES, SEED
-from overstory.kernels.tree import MOST_REBUILT, new_leaf
+from overstory.kernels.tree import MOST_REBUILT
 from overstory.matching.memory import Memory
 
 # Rows that each table may need for each thing that is added, and for one change of the tree.
