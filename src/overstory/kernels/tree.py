@@ -65,7 +65,7 @@ SAMPLE = 64  # boxes that a split is chosen by
 MOST_COPIES = 8  # of a box: under how many tokens it may stand
 RARE = 8  # a fact is worth standing under if at most one box in so many asks for it
 MOST_REBUILT = 4096  # boxes; keeps the slowest addition short
-TIGHTENED = 1024  # boxes looked at to draw in the bounds of a node
+TIGHTENED = 320  # boxes looked at to draw in the bounds of a node
 GAIN = 0.9  # a split is worth it if at most this share of the boxes is still met
 
 # Tables of TOKENS nodes
@@ -566,9 +566,9 @@ def _tighten(store: Store, leaf: int, box: int) -> None:
         row = store.nodes[parent]
         low, high = range_of(store, box, row.attribute)
         is_left = row.left == node
-        at_low = low == (row.left_low if is_left else row.right_low)
-        at_high = high == (row.left_high if is_left else row.right_high)
-        if at_low or at_high:
+        at_low = low != LEAST and low == (row.left_low if is_left else row.right_low)
+        at_high = high != MOST and high == (row.left_high if is_left else row.right_high)
+        if at_low or at_high:  # open ranges are seldom the last of their kind
             known, low, high = _bounds_below(store, node, row.attribute)
             if not known:
                 return
