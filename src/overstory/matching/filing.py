@@ -54,9 +54,14 @@ class Filing:
 
         Without ``splitting``, which is faster for many, ``finish`` is to be called in the end.
         """
-        words = [word for records in filters for record in records for word in record]
-        ends = list(accumulate(len(record) for records in filters for record in records))
-        last = list(accumulate(map(len, filters)))
+        words: list[int] = []
+        ends: list[int] = []
+        last: list[int] = []
+        for records in filters:
+            for record in records:
+                words += record
+                ends.append(len(words))
+            last.append(len(ends))
         texts = self._texts_so_far()
         self.make_room(len(filters) + len(words) + 8 * len(texts.kinds) + len(texts.data))
         numbers = [self._next_number() for _ in filters]
@@ -70,7 +75,8 @@ class Filing:
         return len(self._texts) - 1
 
     def _texts_so_far(self) -> Texts:
-        attributes, kinds = np.array(self._tokens, np.int64).reshape(-1, 2).T.copy()
+        attributes = _array([attribute for attribute, _ in self._tokens])
+        kinds = _array([kind for _, kind in self._tokens])
         offsets = _array([0, *accumulate(map(len, self._texts))])
         data = np.frombuffer(bytearray(b"".join(self._texts)), np.uint8)
         self._tokens.clear()
