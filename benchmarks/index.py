@@ -22,9 +22,7 @@ from overstory.matching.index import FilterIndex
 
 SCAN = "NumPy scan"
 MILLION = 1_000_000
-# Ranges so wide that about ten filters match an event, by number of filters; and where few name a symbol.
-WIDTHS = {1_000: 0.065, 10_000: 0.065, 100_000: 0.065, MILLION: 0.065}
-WIDTH_OPEN = 0.095
+WIDTH = 0.065  # of ranges: some ten to twenty of a million filters match an event
 WARM_UP = 200
 
 
@@ -35,7 +33,7 @@ def parsed(texts: Iterable[str]) -> list[Filter]:
 @cache
 def million(quick: bool) -> tuple[Workload, list[Filter], FilterIndex, float]:
     """The workload, its filters, the index and the seconds that it took to build: made once for all subjects."""
-    work = Workload(seed=1, width=WIDTHS[MILLION])
+    work = Workload(seed=1, width=WIDTH)
     filters = parsed(work.filters(2000 if quick else MILLION))
     FilterIndex(filters[:WARM_UP])
     start = time.perf_counter()
@@ -60,7 +58,7 @@ def compared(name: str, size: str, index: FilterIndex, batch: Batch, quick: bool
 def match(quick: bool) -> Iterator[Measurement]:
     count = 200 if quick else 20_000
     for size in (1_000, 10_000, 100_000):
-        work = Workload(seed=1, width=WIDTHS[size])
+        work = Workload(seed=1, width=WIDTH)
         index = FilterIndex(parsed(work.filters(size // 50 if quick else size)))
         bars = {"bar": 5.0} if size == 100_000 else {}
         yield compared("match", f"{size:,} filters", index, work.events(count), quick, **bars)
@@ -69,7 +67,7 @@ def match(quick: bool) -> Iterator[Measurement]:
             ours = per_item(lambda: [index.match(event) for event in events], len(events), 3)  # noqa: B023
             whole = match_time(index, work.events(count), quick)
             yield Measurement("match", f"{size:,} filters, one event", ours, "in a batch", whole, bar=50)
-    open_work = Workload(seed=1, width=WIDTH_OPEN, symbol=0.1)
+    open_work = Workload(seed=1, width=WIDTH, symbol=0.1)
     index = FilterIndex(parsed(open_work.filters(2000 if quick else 100_000)))
     yield compared("match", "100,000, 9 in 10 without symbol", index, open_work.events(count), quick, bar=5)
     if QUOTES.exists():
@@ -100,7 +98,7 @@ def change(quick: bool) -> Iterator[Measurement]:
     batch = work.events(200 if quick else 10_000)
     name = f"{len(filters):,} filters"
     for kind, shift in (("same values", 0.0), ("shifted values", 0.37)):
-        others = parsed(Workload(seed=6, width=WIDTHS[MILLION], shift=shift).filters(len(filters) // 10))
+        others = parsed(Workload(seed=6, width=WIDTH, shift=shift).filters(len(filters) // 10))
         gone = dice.permutation(len(filters))[: len(others)].tolist()
         times = {"remove": each(index.remove, gone), "add": each(index.add, others)}
         for what, taken in times.items():

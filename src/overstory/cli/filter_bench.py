@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from overstory.cli.input import events_in, lines_of
 from overstory.cli.output import print_json
 from overstory.errors import FilterError, OverstoryError, UsageError
@@ -35,8 +37,6 @@ def run_bench(arguments: argparse.Namespace) -> None:
     if not filters or not events:
         raise UsageError(f"there are no {'events' if filters else 'filters'} to try in the file")
     print(f"building an index of {len(filters):,} filters …", file=sys.stderr)
-    import msgspec
-
     from overstory.matching.trial import run_trial  # loads the kernels, which other commands need not wait for
 
     trial = run_trial(filters, events)

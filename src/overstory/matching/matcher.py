@@ -1,5 +1,6 @@
 """What a live index and a frozen one have in common: everything but change."""
 
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
@@ -59,7 +60,7 @@ class OpaqueTest(Protocol):
     def holds(self, attributes: Attributes) -> bool: ...
 
 
-class Matcher:
+class Matcher(ABC):
     """Not for several threads at once: a match writes on memory of its own."""
 
     tests: Mapping[int, OpaqueTest]
@@ -69,12 +70,12 @@ class Matcher:
         self.tally = np.zeros(TALLIES, np.int64)
 
     @property
-    def store(self) -> Store:
-        raise NotImplementedError
+    @abstractmethod
+    def store(self) -> Store: ...
 
     @property
-    def scratch(self) -> Scratch:
-        raise NotImplementedError
+    @abstractmethod
+    def scratch(self) -> Scratch: ...
 
     def match(self, attributes: Attributes) -> NDArray[np.int64]:
         """The numbers of the filters that match, ascending."""
