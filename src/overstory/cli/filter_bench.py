@@ -36,9 +36,13 @@ def run_bench(arguments: argparse.Namespace) -> None:
     events = list(events_in(arguments.events))
     if not filters or not events:
         raise UsageError(f"there are no {'events' if filters else 'filters'} to try in the file")
-    print(f"building an index of {len(filters):,} filters …", file=sys.stderr)
-    from overstory.matching.trial import run_trial  # loads the kernels, which other commands need not wait for
+    # Loads the kernels, which other commands need not wait for.
+    from overstory.kernels.compiling import MUST_COMPILE
+    from overstory.matching.trial import run_trial
 
+    if MUST_COMPILE:
+        print("compiling the kernels, a minute or two, this once …", file=sys.stderr)
+    print(f"building an index of {len(filters):,} filters …", file=sys.stderr)
     trial = run_trial(filters, events)
     if trial.wrong_events:
         raise WrongMatchError(f"{trial.wrong_events} events have wrong matches; please report this with the two files")
@@ -55,7 +59,7 @@ def report(trial: "Trial") -> Iterator[tuple[str, str]]:
     yield "events", f"{trial.events:,}, with {trial.matches / trial.events:,.1f} matches each"
     yield "in batch", f"{trial.batch_microseconds:,.1f} µs an event, for {index.candidates_per_match:,.1f} candidates"
     yield "singly", f"{trial.single_microseconds:,.1f} µs an event"
-    yield "reference", f"{trial.reference_microseconds:,.1f} µs an event, {trial.times_faster:,.0f} times as long"
+    yield "reference", f"{trial.reference_microseconds:,.1f} µs an event, {trial.times_faster:,.1f} times as long"
     yield "checked", f"{trial.checked_events:,} events against the reference: all are right"
 
 

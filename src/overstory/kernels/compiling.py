@@ -22,22 +22,25 @@ def kernel(function: Function) -> Function:
     return cast(Function, compiled)
 
 
-def drop_stale_cache(folder: Path = HERE) -> None:
+def drop_stale_cache(folder: Path = HERE) -> bool:
+    """Returns whether the kernels have to be compiled anew, which takes a minute or two."""
     sources = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
         if path.name != "plain.py":  # the twins, which are not compiled
             sources.update(path.read_bytes())
     cache = folder / "__pycache__"
     stamp = cache / "kernels.sha256"
-    if not stamp.exists() or stamp.read_text() != sources.hexdigest():
-        try:
-            cache.mkdir(exist_ok=True)
-            for pattern in ("*.nbi", "*.nbc"):
-                for path in cache.glob(pattern):
-                    path.unlink(missing_ok=True)
-            stamp.write_text(sources.hexdigest())
-        except OSError:
-            return  # a read-only installation: Numba then keeps its cache elsewhere, under a name of its own
+    if stamp.exists() and stamp.read_text() == sources.hexdigest():
+        return False
+    try:
+        cache.mkdir(exist_ok=True)
+        for pattern in ("*.nbi", "*.nbc"):
+            for path in cache.glob(pattern):
+                path.unlink(missing_ok=True)
+        stamp.write_text(sources.hexdigest())
+    except OSError:
+        pass  # a read-only installation: Numba then keeps its cache elsewhere, under a name of its own
+    return True
 
 
-drop_stale_cache()
+MUST_COMPILE = drop_stale_cache()
