@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from overstory import Filter
 from overstory.kernels import cells, keys, match, plain
-from overstory.kernels.cells import KEY, UNTYPED, Cells
+from overstory.kernels.cells import CELL, KEY, UNTYPED, Cells
 from overstory.kernels.keys import FALSE, LEAST, TRUE
 from overstory.kernels.match import MOST_TOGETHER
 from overstory.matching.batch import Batch, Texts, read_untyped
@@ -103,21 +103,20 @@ odd_texts = (
 def untyped(texts: list[str]) -> Cells:
     """One event with many cells, each second of another kind."""
     column = Texts.of(texts)
-    kind = np.full(2 * len(texts), UNTYPED)
-    kind[1::2] = KEY
-    start, stop = np.repeat(column.offsets[:-1], 2), np.repeat(column.offsets[1:], 2)
-    offsets, attribute = np.array([0, len(kind)]), np.zeros(len(kind), np.int64)
-    return Cells(offsets, attribute, kind, np.full(len(kind), 7), start, stop, np.zeros(1, np.int64), column.data)
+    rows = np.zeros(2 * len(texts), CELL)
+    rows["kind"], rows["key"] = np.tile([UNTYPED, KEY], len(texts)), 7
+    rows["start"], rows["stop"] = np.repeat(column.offsets[:-1], 2), np.repeat(column.offsets[1:], 2)
+    return Cells(np.array([0, len(rows)]), rows, np.zeros(1, np.int64), column.data)
 
 
 def assert_same_numbers(texts: list[str]) -> None:
     by_kernel, by_twin, by_both = untyped(texts), untyped(texts), untyped(texts)
     hard = cells.read_numbers(by_kernel, np.empty(1), TRUTHS)
     assert plain.read_numbers(by_twin, np.empty(1), TRUTHS).tolist() == []
-    easy = np.setdiff1d(np.arange(len(by_kernel.kind)), hard)
-    assert by_kernel.key[easy].tolist() == by_twin.key[easy].tolist()
+    easy = np.setdiff1d(np.arange(len(by_kernel.rows)), hard)
+    assert by_kernel.rows["key"][easy].tolist() == by_twin.rows["key"][easy].tolist()
     read_untyped(by_both)
-    assert by_both.key.tolist() == by_twin.key.tolist()
+    assert by_both.rows["key"].tolist() == by_twin.rows["key"].tolist()
 
 
 @given(st.lists(numerals | odd_texts))

@@ -16,7 +16,7 @@ from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import FALSE, LEAST, MOST, TOP, TRUE
 from overstory.kernels.leaves import CAPACITY
 from overstory.matching.covering import MOST_HULLS, CoveringIndex, Labels, hulls_of
-from overstory.matching.filing import Filing, Records
+from overstory.matching.filing import Filing
 
 from ..filters.test_laws import box_filters, filters
 from .draws import Draws
@@ -330,12 +330,12 @@ def filed(hulls: list[list[Range]], attributes: int, splitting: bool) -> Filing:
     filing = Filing()
     for number in range(attributes):
         filing.attribute(number)
-    records: list[Records] = [[[len(hull), *(word for each in hull for word in each)]] for hull in hulls]
+    records = [[1 + 3 * len(hull), len(hull), *flat(hull).tolist()] for hull in hulls]
     if splitting:
         for each in records:
-            filing.add([each], splitting=True)
+            filing.add([1], each, splitting=True)
     else:
-        filing.add(records, splitting=False)
+        filing.add([1] * len(records), [word for each in records for word in each], splitting=False)
         filing.finish()
     return filing
 

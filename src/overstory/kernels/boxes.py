@@ -1,11 +1,10 @@
 """Boxes and the filters made of them: equal boxes are kept once, however many filters have them."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.records import clauses_of, first_clause, ranges_of
+from overstory.kernels.room import has_room
 from overstory.kernels.store import (
     BOXES,
     FREE,
@@ -36,44 +35,44 @@ EQUAL_BOXES = 1  # the table of the store
 OPAQUE = 1 << 48  # in the header of a record: the last word is the number of an opaque test
 
 
-class Texts(NamedTuple):
-    """The texts that some records speak of. Text i has the bytes between offsets i and i + 1."""
-
-    attributes: Array
-    kinds: Array
-    offsets: Array
-    data: Array
-
-
 @kernel
-def add_filters(
-    store: Store, numbers: Array, last: Array, records: Array, ends: Array, texts: Texts, splitting: bool
-) -> Array:
-    """Makes filters of boxes given by their records, one behind the other; the i-th has the boxes before last[i].
+def add_filters(store: Store, message: Array, data: Array, splitting: bool) -> tuple[int, Array]:
+    """Makes filters of boxes. Returned are the room that is wanted, if there is not enough (and then nothing is done),
+    and the opaque tests of boxes that are new.
 
-    In the clauses of a record stand numbers of texts, not yet tokens. Without ``splitting`` leaves only grow, for
-    ``split_leaves`` to split. Returned are the opaque tests of boxes that are new.
+    The message tells how many filters and how many texts there are, the number of each filter, the count of its boxes,
+    of each text the attribute and kind and how many bytes of ``data`` it has, and then all records, each after its
+    size. In the clauses of a record stand numbers of texts, not yet tokens. It is one array because each one costs a
+    call its time. Without ``splitting`` leaves only grow, for ``split_leaves`` to split.
     """
-    tokens = np.empty(len(texts.kinds), np.int64)
-    for i in range(len(tokens)):
-        data = texts.data[texts.offsets[i] : texts.offsets[i + 1]]
-        tokens[i] = intern(store, texts.attributes[i], texts.kinds[i], data)
-    opaque = np.empty(len(ends), np.int64)
-    count, box, start = 0, 0, 0
-    for i in range(len(numbers)):
+    filters, texts = message[0], message[1]
+    size = len(message) + 8 * texts + len(data)
+    if not has_room(store, size):
+        return size, message[:0]
+    numbers, counts = message[2 : 2 + filters], message[2 + filters : 2 + 2 * filters]
+    at = 2 + 2 * filters
+    tokens = np.empty(texts, np.int64)
+    start = 0
+    for i in range(texts):
+        tag, length = message[at], message[at + 1]
+        tokens[i] = intern(store, tag >> 3, tag & 7, data[start : start + length])
+        start += length
+        at += 2
+    opaque = np.empty(counts.sum(), np.int64)
+    new = 0
+    for i in range(filters):
         store.filters[numbers[i]].link = NONE
         store.counts[LIVE_FILTERS] += 1
-        while box < last[i]:
-            record = records[start : ends[box]]
-            start = ends[box]
-            box += 1
+        for _ in range(counts[i]):
+            record = message[at + 1 : at + 1 + message[at]]
+            at += 1 + message[at]
             _put_tokens(record, tokens)
             number, is_new = _box_with(store, record, splitting)
             _link(store, numbers[i], number)
             if is_new and store.boxes[number].opaque != NONE:
-                opaque[count] = store.boxes[number].opaque
-                count += 1
-    return opaque[:count]
+                opaque[new] = store.boxes[number].opaque
+                new += 1
+    return 0, opaque[:new]
 
 
 @kernel
@@ -109,12 +108,15 @@ def split_leaves(store: Store) -> None:
 
 
 @kernel
-def remove_filter(store: Store, filter_number: int) -> Array:
-    """Also its boxes that no other filter has; returned are the opaque tests of those."""
+def remove_filter(store: Store, filter_number: int) -> tuple[int, Array]:
+    """Also its boxes that no other filter has. Returned are the room that is wanted, as of ``add_filters``, and the
+    opaque tests of those boxes."""
+    opaque = np.empty(4, np.int64)
+    if not has_room(store, 1):
+        return 1, opaque[:0]
     link = store.filters[filter_number].link
     store.filters[filter_number].link = FREE
     store.counts[LIVE_FILTERS] -= 1
-    opaque = np.empty(4, np.int64)
     count = 0
     while link != NONE:
         following, box = store.links[link].sibling, store.links[link].box
@@ -127,7 +129,7 @@ def remove_filter(store: Store, filter_number: int) -> Array:
             unfile_box(store, box)
             _forget_box(store, box)
         link = following
-    return opaque[:count]
+    return 0, opaque[:count]
 
 
 @kernel

@@ -28,16 +28,16 @@ MISSING, KEY, TEXT, WORDS, FACELESS, UNTYPED = 0, 1, 2, 3, 4, 5
 POWERS = 10.0 ** np.arange(23)  # all exact
 
 
+# A cell. ``key`` is for KEY and UNTYPED, ``start`` and ``stop`` for TEXT and UNTYPED (bytes of ``data``) and for WORDS
+# (entries of ``words``, each the start of a word that ends at the next).
+CELL = np.dtype([(name, np.int64) for name in ("attribute", "kind", "key", "start", "stop")])
+
+
 class Cells(NamedTuple):
-    """Of event i those between offsets i and i + 1. ``key`` is for KEY and UNTYPED, ``start`` and ``stop`` for TEXT and
-    UNTYPED (bytes of ``data``) and for WORDS (entries of ``words``, each the start of a word that ends at the next)."""
+    """The cells of event i stand between offsets i and i + 1."""
 
     offsets: Array
-    attribute: Array
-    kind: Array
-    key: Array
-    start: Array
-    stop: Array
+    rows: Array
     words: Array
     data: Array
 
@@ -58,21 +58,22 @@ def match_cells(store: Store, cells: Cells, scratch: Scratch) -> tuple[Array, Ar
 def encode(store: Store, cells: Cells) -> Events:
     count = len(cells.offsets) - 1
     key_offsets, token_offsets = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-    attributes, keys = np.empty(len(cells.kind), np.int32), np.empty(len(cells.kind), np.int64)
-    tokens = np.empty(4 * len(cells.kind) + 16, np.int32)
+    attributes, keys = np.empty(len(cells.rows), np.int32), np.empty(len(cells.rows), np.int64)
+    tokens = np.empty(4 * len(cells.rows) + 16, np.int32)
     key_total, total = 0, 0
     for event in range(count):
         for cell in range(cells.offsets[event], cells.offsets[event + 1]):
-            kind, attribute = cells.kind[cell], cells.attribute[cell]
+            here = cells.rows[cell]
+            kind, attribute = here.kind, here.attribute
             if kind == MISSING:
                 continue
             row = store.attributes[attribute]
-            start, stop = cells.start[cell], cells.stop[cell]
+            start, stop = here.start, here.stop
             room = 4 + row.lengths + (stop - start if kind == WORDS else 0)
             tokens = with_room(tokens, total + room)
             total = _add(tokens, total, row.facts[PRESENT])
-            if (kind == KEY or kind == UNTYPED) and cells.key[cell] != LEAST:
-                attributes[key_total], keys[key_total] = attribute, cells.key[cell]
+            if (kind == KEY or kind == UNTYPED) and here.key != LEAST:
+                attributes[key_total], keys[key_total] = attribute, here.key
                 key_total += 1
                 total = _add(tokens, total, row.facts[NUMBER])
             if kind == TEXT or kind == UNTYPED:
@@ -145,23 +146,24 @@ def read_numbers(cells: Cells, floats: Array, truths: Array) -> Array:
     ``floats`` is scratch of length one, ``truths`` the keys of false and true. Returned are the cells with numbers that
     are not as easily read as most, for the caller to read.
     """
-    hard = np.empty(len(cells.kind), np.int64)
+    hard = np.empty(len(cells.rows), np.int64)
     count = 0
-    for cell in range(len(cells.kind)):
-        if cells.kind[cell] == UNTYPED:
-            cells.key[cell] = LEAST
-            start, stop, data = cells.start[cell], cells.stop[cell], cells.data
+    for cell in range(len(cells.rows)):
+        here = cells.rows[cell]
+        if here.kind == UNTYPED:
+            here.key = LEAST
+            start, stop, data = here.start, here.stop, cells.data
             state, value = _read(data, start, stop)
             if state == EASY:
                 floats[0] = value
-                cells.key[cell] = key_of_bits(floats.view(np.int64)[0])
+                here.key = key_of_bits(floats.view(np.int64)[0])
             elif state == HARD:
                 hard[count] = cell
                 count += 1
             elif _is(data, start, stop, b"false"):
-                cells.key[cell] = truths[0]
+                here.key = truths[0]
             elif _is(data, start, stop, b"true"):
-                cells.key[cell] = truths[1]
+                here.key = truths[1]
     return hard[:count]
 
 

@@ -29,7 +29,7 @@ from overstory.kernels.store import (
 
 WIDEST = 4  # words of a set of rows
 CAPACITY = 64 * WIDEST  # rows of a block
-BINS = 16  # of an attribute in a block
+BINS = 32  # of an attribute in a block
 MOST_BINNED = 8  # attributes of a block
 STALE = 256  # changes after which a block's bins are chosen anew
 
@@ -226,8 +226,9 @@ def settle(store: Store, block: int, entry: int) -> None:
 
 @kernel
 def bin_of(words: Array, at: int, key: int) -> int:
-    """The number of starts up to the key, by halving: there are fifteen."""
+    """The number of starts up to the key, by halving: there are thirty-one."""
     found = at + STARTS
+    found += 16 * (words[found + 15] <= key)
     found += 8 * (words[found + 7] <= key)
     found += 4 * (words[found + 3] <= key)
     found += 2 * (words[found + 1] <= key)

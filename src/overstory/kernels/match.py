@@ -5,7 +5,7 @@ for either side; a block is read once for all events that reach it. So what is r
 single event is just the smallest batch.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from overstory.kernels.tree import child_under
 
 MOST_TOGETHER = 4096  # events
 MOST_VALUES = 1 << 18  # of all events that go together
+FEW = 4  # events at a block
 
 
 class Events(NamedTuple):
@@ -72,7 +73,7 @@ def match(store: Store, events: Events, scratch: Scratch) -> tuple[Array, Array]
         together = Together(first, min(most, count - first), values, events.token_offsets, events.tokens)
         last = first + together.size
         _set_values(events, together, True)
-        pair_count, pairs = _match_together(store, together, scratch, pairs)
+        pair_count, pairs = _match_together(store, together, scratch.groups, pairs, scratch.tally)
         _set_values(events, together, False)
         found = with_room(found, total + pair_count)
         for i in range(pair_count):
@@ -100,66 +101,15 @@ def _set_values(events: Events, together: Together, on: bool) -> None:
 
 
 @kernel
-def _match_together(store: Store, together: Together, scratch: Scratch, pairs: Array) -> tuple[int, Array]:
-    total, pairs = _descend(store, together, ROOT, np.arange(together.size), pairs, 0, scratch.tally)
-    groups, tokens, members = _group_by_token(store, together, scratch.groups)
-    for i in range(len(tokens)):
-        child = store.tokens[tokens[i]].child
-        total, pairs = _descend(store, together, child, members[groups[i] : groups[i + 1]], pairs, total, scratch.tally)
-    return total, pairs
-
-
-@kernel
-def _group_by_token(store: Store, together: Together, groups: Array) -> tuple[Array, Array, Array]:
-    """The tokens under which boxes stand, and for each the events that have it, by offsets into one list."""
-    offsets, tokens = together.token_offsets, together.tokens
-    begin, end = offsets[together.first], offsets[together.first + together.size]
-    distinct = np.empty(end - begin, np.int64)
-    count, total = 0, 0
-    for i in range(begin, end):
-        token = tokens[i]
-        if store.tokens[token].child != NONE:
-            if groups[token] == 0:
-                distinct[count] = token
-                count += 1
-            groups[token] += 1
-            total += 1
-    starts = np.zeros(count + 1, np.int64)
-    for i in range(count):
-        starts[i + 1] = starts[i] + groups[distinct[i]]
-        groups[distinct[i]] = starts[i]
-    members = np.empty(total, np.int64)
-    for event in range(together.size):
-        for i in range(offsets[together.first + event], offsets[together.first + event + 1]):
-            token = tokens[i]
-            if store.tokens[token].child != NONE:
-                members[groups[token]] = event
-                groups[token] += 1
-    for i in range(count):
-        groups[distinct[i]] = 0
-    return starts, distinct[:count], members
-
-
-@kernel
-def _descend(
-    store: Store,
-    together: Together,
-    top: int,
-    members: Array,
-    pairs: Array,
-    total: int,
-    tally: Array,
-) -> tuple[int, Array]:
-    """Takes events down from a node and adds what is found to ``pairs``.
+def _match_together(store: Store, together: Together, groups: Array, pairs: Array, tally: Array) -> tuple[int, Array]:
+    """Takes events down the tree, and writes what they find over ``pairs``.
 
     The lists of events that wait at nodes stand one behind the other. The node that is taken next is the last one, so
     whatever stands behind its list is done with.
     """
-    lists = np.empty(4 * len(members) + 64, np.int64)
-    lists[: len(members)] = members
-    sets = np.empty(WIDEST * len(members), np.int64)
-    waiting = np.empty(256, np.int64)  # of each node its number, and where its list begins and ends
-    height = _wait(waiting, 0, top, 0, len(members))
+    height, waiting, lists = _at_the_entrances(store, together, groups)
+    sets = np.empty(WIDEST * together.size, np.int64)
+    words, total = store.words, 0
     while height:
         height -= 3
         number, begin, end = waiting[height], waiting[height + 1], waiting[height + 2]
@@ -170,9 +120,9 @@ def _descend(
             tally[TALLY_ROWS] += size * node.left
             pairs = with_room(pairs, total + size * node.left)
             if node.kind == BLOCK:
-                total = _try_block(store, together, node.threshold, lists[begin:end], sets, pairs, total, tally)
+                total = _try_block(words, together, node.threshold, lists[begin:end], sets, pairs, total, tally)
             else:
-                total = _try_leaf(store, together, node.threshold, node.left, lists[begin:end], pairs, total, tally)
+                total = _try_leaf(words, together, node.threshold, node.left, lists[begin:end], pairs, total, tally)
         elif node.kind == TOKENS:
             below = _children_of(store, together, number, lists[begin:end])
             lists = with_room(lists, end + len(below))
@@ -187,10 +137,46 @@ def _descend(
         else:
             lists = with_room(lists, end + 2 * size)
             waiting = with_room(waiting, height + 6)
-            to_right, to_left = _part(lists, begin, end, together, store, number)
+            to_right, to_left = _part(lists, begin, end, together, node)
             height = _wait(waiting, height, node.right, end, to_right)
             height = _wait(waiting, height, node.left, end + size, to_left)
     return total, pairs
+
+
+@kernel
+def _at_the_entrances(store: Store, together: Together, groups: Array) -> tuple[int, Array, Array]:
+    """All events wait at the root, and at each token under which boxes stand those that have it."""
+    offsets, tokens = together.token_offsets, together.tokens
+    begin, end = offsets[together.first], offsets[together.first + together.size]
+    distinct = np.empty(end - begin, np.int64)
+    count, total = 0, together.size
+    for i in range(begin, end):
+        token = tokens[i]
+        if store.tokens[token].child != NONE:
+            if groups[token] == 0:
+                distinct[count] = token
+                count += 1
+            groups[token] += 1
+            total += 1
+    lists = np.empty(4 * total + 64, np.int64)
+    lists[: together.size] = np.arange(together.size)
+    waiting = np.empty(3 * count + 256, np.int64)  # of each node its number, and where its list begins and ends
+    height = _wait(waiting, 0, ROOT, 0, together.size)
+    start = together.size
+    for i in range(count):
+        token = distinct[i]
+        height = _wait(waiting, height, store.tokens[token].child, start, start + groups[token])
+        start += groups[token]
+        groups[token] = start - groups[token]
+    for event in range(together.size):
+        for i in range(offsets[together.first + event], offsets[together.first + event + 1]):
+            token = tokens[i]
+            if store.tokens[token].child != NONE:
+                lists[groups[token]] = event
+                groups[token] += 1
+    for i in range(count):
+        groups[distinct[i]] = 0
+    return height, waiting, lists
 
 
 @kernel
@@ -202,10 +188,9 @@ def _wait(waiting: Array, height: int, node: int, begin: int, end: int) -> int:
 
 
 @kernel
-def _part(lists: Array, begin: int, end: int, together: Together, store: Store, number: int) -> tuple[int, int]:
+def _part(lists: Array, begin: int, end: int, together: Together, node: Any) -> tuple[int, int]:
     """Behind the list of events at a node, copies those for the right side and, behind room for all, those for the
     left; returns where both end."""
-    node = store.nodes[number]
     right, left = end, 2 * end - begin
     if node.kind == EITHER:
         for i in range(begin, end):
@@ -243,7 +228,7 @@ def _children_of(store: Store, together: Together, node: int, members: Array) ->
 
 @kernel
 def _try_block(
-    store: Store,
+    words: Array,
     together: Together,
     start: int,
     members: Array,
@@ -252,12 +237,10 @@ def _try_block(
     total: int,
     tally: Array,
 ) -> int:
-    words = store.words
-    count, width, first = (
-        _with_common_rows(words, together, start, members, sets),
-        words[start],
-        first_row(words, start),
-    )
+    if len(members) < FEW:
+        tally[TALLY_TOUCHED] = _touch_bins(words, start)
+    width, first = words[start], first_row(words, start)
+    count = _with_common_rows(words, together, start, members, sets)
     # Candidates wait where the pairs go that they may become: there are never fewer.
     end = total
     for i in range(count):
@@ -283,6 +266,18 @@ def _try_block(
 
 
 @kernel
+def _touch_bins(words: Array, start: int) -> int:
+    """For few events it is fetching the bins that takes the time: so that the memory does it side by side."""
+    touched = 0
+    at, size = first_bins(words, start), bins_size(words[start])
+    for _ in range(words[start + 1]):
+        for i in range(0, SETS, 8):
+            touched ^= words[at + i]
+        at += size
+    return touched
+
+
+@kernel
 def _with_common_rows(words: Array, together: Together, start: int, members: Array, sets: Array) -> int:
     """Keeps the events whose bins have rows in common, with the set of these rows; returns how many there are."""
     values, count, width = together.values, len(members), words[start]
@@ -297,11 +292,17 @@ def _with_common_rows(words: Array, together: Together, start: int, members: Arr
             event = members[i]
             value = values[column + event]
             of_bin = at + SETS + width * ((value != LEAST) + bin_of(words, at, value))
-            some = 0
-            for word in range(width):
-                common = sets[i * width + word] & words[of_bin + word]
-                sets[kept * width + word] = common
-                some |= common
+            if width == WIDEST:  # most are: by hand, since the compiler cannot know that the sets stand apart
+                a, b = sets[4 * i] & words[of_bin], sets[4 * i + 1] & words[of_bin + 1]
+                c, d = sets[4 * i + 2] & words[of_bin + 2], sets[4 * i + 3] & words[of_bin + 3]
+                sets[4 * kept], sets[4 * kept + 1], sets[4 * kept + 2], sets[4 * kept + 3] = a, b, c, d
+                some = a | b | c | d
+            else:
+                some = 0
+                for word in range(width):
+                    common = sets[i * width + word] & words[of_bin + word]
+                    sets[kept * width + word] = common
+                    some |= common
             members[kept] = event
             kept += some != 0
         count = kept
@@ -313,7 +314,7 @@ def _with_common_rows(words: Array, together: Together, start: int, members: Arr
 
 @kernel
 def _try_leaf(
-    store: Store,
+    words: Array,
     together: Together,
     start: int,
     rows: int,
@@ -322,7 +323,6 @@ def _try_leaf(
     total: int,
     tally: Array,
 ) -> int:
-    words = store.words
     for i in range(rows):
         for event in members:
             if holds(words, words[start + 2 * i + 1], together, event):

@@ -58,12 +58,12 @@ def key_of(value: int | float) -> int:
 
 def read_numbers(cells: Cells, floats: Array, truths: Array) -> Array:
     """No number is hard to read for Python, so none is left to the caller."""
-    for cell in np.flatnonzero(cells.kind == UNTYPED):
-        text = cells.data[cells.start[cell] : cells.stop[cell]].tobytes()
+    for cell in np.flatnonzero(cells.rows["kind"] == UNTYPED):
+        text = cells.data[cells.rows["start"][cell] : cells.rows["stop"][cell]].tobytes()
         if text in (b"false", b"true"):
-            cells.key[cell] = truths[int(text == b"true")]
+            cells.rows["key"][cell] = truths[int(text == b"true")]
         else:
-            cells.key[cell] = _key_in(text)
+            cells.rows["key"][cell] = _key_in(text)
     return np.zeros(0, np.int64)
 
 
@@ -90,11 +90,12 @@ def encode(store: Store, cells: Cells) -> Events:
     for start, stop in pairwise(cells.offsets.tolist()):
         held: set[int] = set()
         for cell in range(start, stop):
-            if cells.kind[cell] in (KEY, UNTYPED) and cells.key[cell] != LEAST:
-                attributes.append(int(cells.attribute[cell]))
-                keys.append(int(cells.key[cell]))
-            for kind, text in _said_by(cells, cell):
-                held.add(known.get((int(cells.attribute[cell]), kind, text), NONE))
+            attribute, kind, key = cells.rows[cell].item()[:3]
+            if kind in (KEY, UNTYPED) and key != LEAST:
+                attributes.append(attribute)
+                keys.append(key)
+            for said, text in _said_by(cells, cell):
+                held.add(known.get((attribute, said, text), NONE))
         tokens += sorted(held - {NONE})
         key_ends.append(len(keys))
         token_ends.append(len(tokens))
@@ -120,11 +121,11 @@ def _tokens_of(store: Store) -> dict[tuple[int, int, bytes], int]:
 
 def _said_by(cells: Cells, cell: int) -> Iterator[tuple[int, bytes]]:
     """Kinds and texts of all tokens that there could be for the cell."""
-    kind, start, stop = cells.kind[cell], cells.start[cell], cells.stop[cell]
+    _, kind, key, start, stop = cells.rows[cell].item()
     if kind == MISSING:
         return
     yield PRESENT, b""
-    if kind in (KEY, UNTYPED) and cells.key[cell] != LEAST:
+    if kind in (KEY, UNTYPED) and key != LEAST:
         yield NUMBER, b""
     if kind in (TEXT, UNTYPED):
         text = cells.data[start:stop].tobytes()

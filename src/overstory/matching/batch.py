@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from overstory.errors import UsageError
-from overstory.kernels.cells import FACELESS, KEY, MISSING, TEXT, UNTYPED, WORDS, Cells, read_numbers
+from overstory.kernels.cells import CELL, FACELESS, KEY, MISSING, TEXT, UNTYPED, WORDS, Cells, read_numbers
 from overstory.kernels.keys import FALSE, LEAST, TRUE, key_of_number, keys_of_floats, keys_of_integers
 from overstory.model.values import Attributes, Untyped, list_face, number_in
 
@@ -70,7 +70,7 @@ class Numbers:
         return len(self.values)
 
     def value(self, i: int) -> object:
-        return self.values[i].item()
+        return self.values.item(i)
 
 
 class Values:
@@ -132,6 +132,12 @@ class Row(Mapping[str, object]):
             raise KeyError(name)
         return column.value(self._number)
 
+    def get(self, name: str, default: object = None) -> object:  # what conditions call, so without an exception
+        column = self._columns.get(name)
+        if column is None or (column.present is not None and not column.present[self._number]):
+            return default
+        return column.value(self._number)
+
     def __iter__(self) -> Iterator[str]:
         return (
             name for name, column in self._columns.items() if column.present is None or column.present[self._number]
@@ -162,11 +168,9 @@ class _Table:
 
     def __init__(self, size: int, columns: Sequence[tuple[int, Column]]) -> None:
         self.size, self.width = size, len(columns)
-        shape = (size, self.width)
-        self.kind = np.zeros(shape, np.int64)
-        self.key = np.empty(shape, np.int64)
-        self.start, self.stop = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        self.attribute = np.empty(shape, np.int64)
+        self.rows = np.zeros((size, self.width), CELL)
+        self.attribute, self.kind, self.key = self.rows["attribute"], self.rows["kind"], self.rows["key"]
+        self.start, self.stop = self.rows["start"], self.rows["stop"]
         self.data: list[NDArray[np.uint8]] = []
         self.words: list[NDArray[np.int64]] = []
         self.bytes = self.word_count = 0
@@ -243,11 +247,7 @@ class _Table:
     def cells(self) -> Cells:
         cells = Cells(
             np.arange(self.size + 1, dtype=np.int64) * self.width,
-            self.attribute.ravel(),
-            self.kind.ravel(),
-            self.key.ravel(),
-            self.start.ravel(),
-            self.stop.ravel(),
+            self.rows.ravel(),
             np.concatenate(self.words) if self.words else NO_OFFSETS,
             np.concatenate(self.data) if self.data else np.zeros(0, np.uint8),
         )
@@ -258,8 +258,9 @@ class _Table:
 
 def read_untyped(cells: Cells) -> None:
     for cell in read_numbers(cells, np.empty(1), TRUTHS):
-        number = number_in(cells.data[cells.start[cell] : cells.stop[cell]].tobytes().decode("ascii"))
-        cells.key[cell] = LEAST if number is None else key_of_number(number)
+        row = cells.rows[cell]
+        number = number_in(cells.data[row["start"] : row["stop"]].tobytes().decode("ascii"))
+        row["key"] = LEAST if number is None else key_of_number(number)
 
 
 def _keys(values: NDArray[np.generic]) -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import TOP
 from overstory.kernels.store import LIVE_BOXES, LIVE_LEAVES
 from overstory.matching.encoding import said_by
-from overstory.matching.filing import Filing, Records
+from overstory.matching.filing import Filing
 from overstory.matching.matcher import bytes_of
 
 MOST_HULLS = 8  # that a filter is filed by
@@ -127,23 +127,26 @@ class CoveringIndex:
 
     def _add(self, filters: Sequence[Filter], splitting: bool) -> list[int]:
         hulls = list(map(hulls_of, filters))
-        numbers, _ = self._filing.add(list(map(self._records, hulls)), splitting)
+        records: list[int] = []
+        for found in hulls:
+            for hull in found:
+                self._write_record(hull, records)
+        numbers, _ = self._filing.add(list(map(len, hulls)), records, splitting)
         self.filters.update(zip(numbers, filters, strict=True))
         self._unfiled.update(number for number, found in zip(numbers, hulls, strict=True) if not found)
         self._unions.update(number for number in numbers if len(self.filters[number].boxes) > 1)
         self._loose.update(number for number in numbers if is_loose(self.filters[number]))
         return numbers
 
-    def _records(self, hulls: list[Hull]) -> Records:
-        """Records of ranges alone, as ``kernels.store`` has them."""
-        records: Records = []
-        for hull in hulls:
-            ranges = []
-            for face, (low, high) in hull.items():
-                ranges.append((self._number(face), self._label(face, low), self._label(face, high)))
-            ranges.sort()
-            records.append([len(ranges), *(word for each in ranges for word in each)])
-        return records
+    def _write_record(self, hull: Hull, words: list[int]) -> None:
+        """A record of ranges alone, as ``kernels.store`` has them, after its size."""
+        ranges = []
+        for face, (low, high) in hull.items():
+            ranges.append((self._number(face), self._label(face, low), self._label(face, high)))
+        ranges.sort()
+        words += (1 + 3 * len(ranges), len(ranges))
+        for each in ranges:
+            words += each
 
     def _number(self, face: Face) -> int:
         number = self._faces.get(face)

@@ -5,7 +5,7 @@ be said in this way (a residual, a LIKE pattern, a bound such as 1e300) becomes 
 asked in Python of the few events that pass the rest. The rest then is as narrow as it can be without losing an event.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -31,27 +31,28 @@ MOST_STEPS = 32  # prefixes and texts that an interval of strings is taken apart
 
 Interval = tuple[int, int]  # first and last key
 Token = tuple[int, str]  # kind and text
-Clause = tuple[bool, list[Token]]  # whether negated
+Clause = tuple[bool, Sequence[Token]]  # whether negated
 
 
 class Said(NamedTuple):
     """What a value set comes to: one of the intervals, if there are any, and all of the clauses."""
 
-    intervals: list[Interval]
-    clauses: list[Clause]
+    intervals: Sequence[Interval]
+    clauses: Sequence[Clause]
     exact: bool = True
 
 
 class Numbering(NamedTuple):
     """How an index numbers what its boxes speak of."""
 
-    attribute: Callable[[str], int]
+    attributes: Mapping[str, int]
     token: Callable[[int, int, str], int]  # by attribute, kind and text: what stands for it in a record
     opaque: Callable[[Box], int]
 
 
-def records_of(box: Box, numbering: Numbering) -> list[list[int]]:
-    """The records of a box: one, or several that together hold what it holds."""
+def write_records(box: Box, numbering: Numbering, words: list[int]) -> int:
+    """Writes the records of a box behind the others, each after its size: one, or several that together hold what it
+    holds. Returns how many."""
     ranges: list[tuple[int, int, int]] = []
     choices: list[list[tuple[int, int, int]]] = []
     pieces = 1
@@ -59,41 +60,42 @@ def records_of(box: Box, numbering: Numbering) -> list[list[int]]:
     clauses: list[int] = []
     list_count = clause_count = 0
     unsaid: dict[str, ValueSet] = {}
+    attributes, token = numbering.attributes, numbering.token
     for name, allowed in box.sets.items():
-        attribute = numbering.attribute(name)
-        said = said_by(allowed)
-        if len(said.intervals) == 1:
-            ranges.append((attribute, *said.intervals[0]))
-        elif said.intervals:
-            bounded = said.intervals[0][0] != -TOP and said.intervals[-1][1] != TOP
-            if bounded and pieces * len(said.intervals) <= MOST_PIECES:
-                pieces *= len(said.intervals)
-                choices.append([(attribute, low, high) for low, high in said.intervals])
+        attribute = attributes[name]
+        found, required, exact = said_by(allowed)
+        if len(found) == 1:
+            ranges.append((attribute, *found[0]))
+        elif found:
+            bounded = found[0][0] != -TOP and found[-1][1] != TOP
+            if bounded and pieces * len(found) <= MOST_PIECES:
+                pieces *= len(found)
+                choices.append([(attribute, low, high) for low, high in found])
             else:
-                ranges.append((attribute, said.intervals[0][0], said.intervals[-1][1]))
-                lists += [attribute, 2 * len(said.intervals)]
-                for low, high in said.intervals:
+                ranges.append((attribute, found[0][0], found[-1][1]))
+                lists += (attribute, 2 * len(found))
+                for low, high in found:
                     lists += (low, high + 1)
                 list_count += 1
-        for negated, tokens in said.clauses:
+        for negated, tokens in required:
             clauses.append(2 * len(tokens) + negated)
-            clauses += [numbering.token(attribute, kind, text) for kind, text in tokens]
+            for kind, text in tokens:
+                clauses.append(token(attribute, kind, text))
             clause_count += 1
-        if not said.exact:
+        if not exact:
             unsaid[name] = allowed
     header = len(ranges) + len(choices) | list_count << 16 | clause_count << 32
     rest = lists + clauses
     if unsaid or box.residuals:
         header |= OPAQUE
         rest.append(numbering.opaque(Box(unsaid, box.residuals)))
-    if not choices:
-        return [[header, *_flat(ranges), *rest]]
-    return [[header, *_flat(ranges + list(chosen)), *rest] for chosen in product(*choices)]
-
-
-def _flat(ranges: list[tuple[int, int, int]]) -> list[int]:
-    ranges.sort()
-    return [word for each in ranges for word in each]
+    size = 1 + 3 * (len(ranges) + len(choices)) + len(rest)
+    for chosen in product(*choices):
+        words += (size, header)
+        for each in sorted((*ranges, *chosen)):
+            words += each
+        words += rest
+    return pieces
 
 
 def said_by(allowed: ValueSet) -> Said:
@@ -105,11 +107,11 @@ def said_by(allowed: ValueSet) -> Said:
         clauses: list[Clause] = [(False, [(WORD, word) for word in sorted(hit)]) for hit in allowed.hits]
         if allowed.misses:
             clauses.append((True, [(WORD, word) for word in sorted(allowed.misses)]))
-        return Said([], clauses if allowed.hits else [(False, [(LIST, "")]), *clauses])
+        return Said((), clauses if allowed.hits else [(False, [(LIST, "")]), *clauses])
     if isinstance(allowed, Booleans):
-        return Said([(FALSE if False in allowed.allowed else TRUE, TRUE if True in allowed.allowed else FALSE)], [])
+        return Said([(FALSE if False in allowed.allowed else TRUE, TRUE if True in allowed.allowed else FALSE)], ())
     if isinstance(allowed, Presence):
-        return Said([], [(not allowed.present, [(PRESENT, "")])])
+        return Said((), [(not allowed.present, [(PRESENT, "")])])
     text, other = said_by(allowed.strings), said_by(allowed.other)  # only what is untyped has both faces
     return Said(other.intervals, text.clauses, text.exact and other.exact)
 
@@ -119,7 +121,7 @@ def _numbers(cuts: Cuts) -> Said:
         (low, after_low), (high, after_high) = cuts
         first, last = key_of_number(low), key_of_number(high)
         if not (first | last) & 1:
-            return Said([(first + after_low, last + after_high - 1)], [])
+            return Said(((first + after_low, last + after_high - 1),), ())
     keys: list[int] = []
     exact = True
     for at, limit in enumerate(cuts):
@@ -136,15 +138,15 @@ def _numbers(cuts: Cuts) -> Said:
     found = [(start, stop - 1) for start, stop in zip(keys[::2], keys[1::2], strict=True)]
     if not exact:
         found = [(found[0][0], found[-1][1])]
-    return Said(found, [], exact)
+    return Said(found, (), exact)
 
 
 def _strings(allowed: Strings) -> Said:
     cuts = allowed.cuts
     if len(cuts) == 2 and cuts[1] == cuts[0] + NEXT:  # one text: what is said most
-        return Said([], [(False, [(EQUAL, cuts[0])])])
+        return Said((), ((False, ((EQUAL, cuts[0]),)),))
     clauses, exact = _said_by_texts(cuts)
-    return Said([], clauses, exact and not allowed.likes)
+    return Said((), clauses, exact and not allowed.likes)
 
 
 def _said_by_texts(cuts: Cuts) -> tuple[list[Clause], bool]:

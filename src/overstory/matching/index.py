@@ -10,7 +10,7 @@ from overstory.filters.evaluate import compile_condition
 from overstory.filters.filter import Filter
 from overstory.kernels.match import Scratch
 from overstory.kernels.store import Store
-from overstory.matching.encoding import Numbering, records_of
+from overstory.matching.encoding import Numbering, write_records
 from overstory.matching.filing import Filing
 from overstory.matching.matcher import Matcher
 from overstory.matching.memory import Grown
@@ -34,6 +34,19 @@ class Opaque:
         )
 
 
+class AttributeNumbers(dict[str, int]):
+    """Gives a new attribute the next number, and has it filed."""
+
+    def __init__(self, filing: Filing) -> None:
+        super().__init__()
+        self._filing = filing
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = len(self)
+        self._filing.attribute(number)
+        return number
+
+
 class FilterIndex(Matcher):
     """Filters are numbered as they are added, from 0; the number of one that was removed is given out again.
 
@@ -46,7 +59,10 @@ class FilterIndex(Matcher):
         self.tests: dict[int, Opaque] = {}
         self._opaque_numbers: dict[object, int] = {}
         self._opaque_total = 0
-        self._numbering = Numbering(self._attribute, self._filing.token, self._opaque)
+        self.numbers = AttributeNumbers(self._filing)
+        self._numbering = Numbering(self.numbers, self._filing.token, self._opaque)
+        self._scratch: Scratch | None = None
+        self._scratch_growth = -1
         self._groups, self._stamps = Grown(np.dtype(np.int64), 0), Grown(np.dtype(np.int64), 0)
         self.add_all(filters)
 
@@ -57,11 +73,16 @@ class FilterIndex(Matcher):
     @property
     def scratch(self) -> Scratch:
         """As long as the tables that it goes with."""
-        store = self._filing.store
-        for grown, table in ((self._groups, store.tokens), (self._stamps, store.filters)):
-            if len(grown.array) < len(table):
-                grown.grow(len(table))
-        return Scratch(self._groups.array, self._stamps.array, self.tally)
+        if self._scratch_growth != self._filing.growth:
+            store = self._filing.store
+            self._scratch = None  # lets go of the arrays, so that they can grow
+            for grown, table in ((self._groups, store.tokens), (self._stamps, store.filters)):
+                if len(grown.array) < len(table):
+                    grown.grow(len(table))
+            self._scratch_growth = self._filing.growth
+        if self._scratch is None:
+            self._scratch = Scratch(self._groups.array, self._stamps.array, self.tally)
+        return self._scratch
 
     def __len__(self) -> int:
         return len(self._filing)
@@ -94,20 +115,17 @@ class FilterIndex(Matcher):
                 del self.tests[opaque], self._opaque_numbers[test.box.key()]
 
     def _add(self, filters: Sequence[Filter], splitting: bool) -> list[int]:
-        records = [
-            [record for box in wanted.boxes for record in records_of(box, self._numbering)] for wanted in filters
-        ]
-        numbers, opaques = self._filing.add(records, splitting)
+        counts: list[int] = []
+        records: list[int] = []
+        for wanted in filters:
+            count = 0
+            for box in wanted.boxes:
+                count += write_records(box, self._numbering, records)
+            counts.append(count)
+        numbers, opaques = self._filing.add(counts, records, splitting)
         for opaque in opaques:
             self.tests[opaque].uses += 1
         return numbers
-
-    def _attribute(self, name: str) -> int:
-        number = self.numbers.get(name)
-        if number is None:
-            number = self.numbers[name] = len(self.numbers)
-            self._filing.attribute(number)
-        return number
 
     def _opaque(self, box: Box) -> int:
         key = box.key()

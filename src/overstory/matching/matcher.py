@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels.cells import FACELESS, KEY, TEXT, UNTYPED, WORDS, Cells, match_cells
+from overstory.kernels.cells import CELL, FACELESS, KEY, TEXT, UNTYPED, WORDS, Cells, match_cells
 from overstory.kernels.keys import FALSE, LEAST, TRUE, key_of_number
 from overstory.kernels.match import (
     TALLIES,
@@ -79,18 +79,20 @@ class Matcher(ABC):
 
     def match(self, attributes: Attributes) -> NDArray[np.int64]:
         """The numbers of the filters that match, ascending."""
-        return self._match(self._cells_of(attributes), lambda _: attributes).filters
+        return self._match(self._cells_of(attributes), lambda _: attributes)[1]
 
     def match_batch(self, batch: Batch) -> Matches:
-        return self._match(batch.cells(self.numbers), batch.event)
+        return Matches(*self._match(batch.cells(self.numbers), batch.event))
 
-    def _match(self, cells: Cells, event_of: Callable[[int], Attributes]) -> Matches:
+    def _match(
+        self, cells: Cells, event_of: Callable[[int], Attributes]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         store, scratch = self.store, self.scratch
         offsets, found, opaque, ends, filters = match_cells(store, cells, scratch)
         if len(opaque):
             refused = self._refused(opaque, offsets, found, event_of)
-            ends, filters = filters_of(store, offsets, found, refused, scratch)
-        return Matches(ends, filters)
+            return filters_of(store, offsets, found, refused, scratch)
+        return ends, filters
 
     def _refused(
         self,
@@ -114,47 +116,46 @@ class Matcher(ABC):
 
     def _cells_of(self, attributes: Attributes) -> Cells:
         """One event, without the ceremony of columns."""
-        attribute, kind, key, starts, stops = array("q"), array("q"), array("q"), array("q"), array("q")
+        rows: list[int] = []
+        words: list[int] = []
         texts: list[bytes] = []
-        words = array("q")
         size = 0
         untyped = False
+        numbers = self.numbers
         for name, value in attributes.items():
-            number = self.numbers.get(name)
+            number = numbers.get(name)
             if number is None or value is None:
                 continue
-            attribute.append(number)
-            start = stop = 0
-            this, this_key = KEY, LEAST
-            if isinstance(value, bool):
-                this_key = TRUE if value else FALSE
-            elif isinstance(value, (int, float)):
-                this_key = key_of_number(value)
+            if isinstance(value, float):
+                rows += (number, KEY, key_of_number(value), 0, 0)
+            elif isinstance(value, bool):
+                rows += (number, KEY, TRUE if value else FALSE, 0, 0)
+            elif isinstance(value, int):
+                rows += (number, KEY, key_of_number(value), 0, 0)
             elif isinstance(value, (str, Untyped)):
+                kind = TEXT
                 if isinstance(value, Untyped):
-                    value, this, untyped = value.text, UNTYPED, True
-                else:
-                    this = TEXT
-                texts.append(value.encode("utf-8", "surrogatepass"))
-                start, stop = size, size + len(texts[-1])
-                size = stop
+                    value, kind, untyped = value.text, UNTYPED, True
+                data = value.encode("utf-8", "surrogatepass")
+                texts.append(data)
+                rows += (number, kind, LEAST, size, size + len(data))
+                size += len(data)
             elif (face := list_face(value)) is not None:
-                this, start = WORDS, len(words)
+                rows += (number, WORDS, LEAST, len(words), len(words) + len(face))
                 for word in face:
                     words.append(size)
-                    texts.append(word.encode("utf-8", "surrogatepass"))
-                    size += len(texts[-1])
-                stop = len(words)
+                    data = word.encode("utf-8", "surrogatepass")
+                    texts.append(data)
+                    size += len(data)
                 words.append(size)  # where the last one ends
             else:
-                this = FACELESS
-            kind.append(this)
-            key.append(this_key)
-            starts.append(start)
-            stops.append(stop)
-        data = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
-        columns = (array("q", (0, len(kind))), attribute, kind, key, starts, stops, words)
-        cells = Cells._make((*map(_as_numbers, columns), data))
+                rows += (number, FACELESS, LEAST, 0, 0)
+        cells = Cells(
+            np.frombuffer(array("q", (0, len(rows) // len(CELL))), np.int64),
+            np.frombuffer(array("q", rows), CELL),
+            np.frombuffer(array("q", words), np.int64),
+            np.frombuffer(bytearray().join(texts), np.uint8),
+        )
         if untyped:
             read_untyped(cells)
         return cells
@@ -185,6 +186,3 @@ def rows_used(store: Store) -> dict[str, int]:
 def bytes_of(store: Store) -> int:
     return sum(used * TYPES[name].itemsize for name, used in rows_used(store).items())
 
-
-def _as_numbers(values: "array[int]") -> NDArray[np.int64]:
-    return np.frombuffer(values, np.int64)
