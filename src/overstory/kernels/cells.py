@@ -43,15 +43,19 @@ class Cells(NamedTuple):
 
 
 @kernel
-def match_cells(store: Store, cells: Cells, scratch: Scratch) -> tuple[Array, Array, Array, Array, Array]:
-    """Offsets and boxes as of ``match``, which of them have an opaque test, and offsets and filters as of
-    ``filters_of`` if none has. All in one, since for a single event it is the calls that take most of the time."""
+def match_cells(*arrays: Array) -> tuple[Array, Array, Array]:
+    """Given the arrays of a Store, of Cells and of a Scratch: which boxes that hold an event have an opaque test, and
+    offsets and boxes as of ``match``; if none has, offsets and filters as of ``filters_of``.
+
+    All in one, since for a single event it is the calls that take most of the time, and the arrays one by one, since a
+    call takes longer to look at tuples of them.
+    """
+    store, cells, scratch = Store(*arrays[:10]), Cells(*arrays[10:14]), Scratch(*arrays[14:17])
     offsets, found = match(store, encode(store, cells), scratch)
     opaque = opaque_among(store, found)
-    if len(opaque):
-        return offsets, found, opaque, offsets, opaque
-    ends, filters = filters_of(store, offsets, found, opaque, scratch)
-    return offsets, found, opaque, ends, filters
+    if len(opaque) == 0:
+        offsets, found = filters_of(store, offsets, found, opaque, scratch)
+    return opaque, offsets, found
 
 
 @kernel

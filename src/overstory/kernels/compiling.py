@@ -22,6 +22,12 @@ def kernel(function: Function) -> Function:
     return cast(Function, compiled)
 
 
+def inlined(function: Function) -> Function:
+    """For what is called in the innermost loops and hands an array on: a call would count its owners each time."""
+    compiled: Any = numba.njit(inline="always", error_model="numpy")(function)
+    return cast(Function, compiled)
+
+
 def drop_stale_cache(folder: Path = HERE) -> bool:
     """Returns whether the kernels have to be compiled anew, which takes a minute or two."""
     sources = hashlib.sha256()

@@ -18,7 +18,6 @@ from overstory.kernels.tree import child_under
 
 MOST_TOGETHER = 4096  # events
 MOST_VALUES = 1 << 18  # of all events that go together
-FEW = 4  # events at a block
 
 
 class Events(NamedTuple):
@@ -66,7 +65,7 @@ def match(store: Store, events: Events, scratch: Scratch) -> tuple[Array, Array]
     most = max(1, min(count, MOST_TOGETHER, MOST_VALUES // max(attributes, 1)))
     values = np.full(max(attributes, 1) * most, LEAST, np.int64)
     offsets = np.zeros(count + 1, np.int64)
-    found = np.empty(8 * count + 64, np.int32)
+    found = np.empty(8 * count + 64, np.int64)
     pairs = np.empty(256, np.int64)  # event << 32 | box
     total = 0
     for first in range(0, count, most):
@@ -120,9 +119,9 @@ def _match_together(store: Store, together: Together, groups: Array, pairs: Arra
             tally[TALLY_ROWS] += size * node.left
             pairs = with_room(pairs, total + size * node.left)
             if node.kind == BLOCK:
-                total = _try_block(words, together, node.threshold, lists[begin:end], sets, pairs, total, tally)
+                total = _try_block(words, together, node.threshold, lists, begin, end, sets, pairs, total, tally)
             else:
-                total = _try_leaf(words, together, node.threshold, node.left, lists[begin:end], pairs, total, tally)
+                total = _try_leaf(words, together, node.threshold, node.left, lists, begin, end, pairs, total, tally)
         elif node.kind == TOKENS:
             below = _children_of(store, together, number, lists[begin:end])
             lists = with_room(lists, end + len(below))
@@ -232,22 +231,22 @@ def _try_block(
     together: Together,
     start: int,
     members: Array,
+    begin: int,
+    end: int,
     sets: Array,
     pairs: Array,
     total: int,
     tally: Array,
 ) -> int:
-    if len(members) < FEW:
-        tally[TALLY_TOUCHED] = _touch_bins(words, start)
     width, first = words[start], first_row(words, start)
-    count = _with_common_rows(words, together, start, members, sets)
+    count = _with_common_rows(words, together, start, members, begin, end, sets)
     # Candidates wait where the pairs go that they may become: there are never fewer.
     end = total
     for i in range(count):
         for word in range(width):
             left = sets[i * width + word]
             while left:
-                pairs[end] = members[i] << 32 | (64 * word + lowest_bit(left))
+                pairs[end] = members[begin + i] << 32 | (64 * word + lowest_bit(left))
                 left &= left - 1
                 end += 1
     tally[TALLY_CANDIDATES] += end - total
@@ -266,21 +265,11 @@ def _try_block(
 
 
 @kernel
-def _touch_bins(words: Array, start: int) -> int:
-    """For few events it is fetching the bins that takes the time: so that the memory does it side by side."""
-    touched = 0
-    at, size = first_bins(words, start), bins_size(words[start])
-    for _ in range(words[start + 1]):
-        for i in range(0, SETS, 8):
-            touched ^= words[at + i]
-        at += size
-    return touched
-
-
-@kernel
-def _with_common_rows(words: Array, together: Together, start: int, members: Array, sets: Array) -> int:
+def _with_common_rows(
+    words: Array, together: Together, start: int, members: Array, begin: int, end: int, sets: Array
+) -> int:
     """Keeps the events whose bins have rows in common, with the set of these rows; returns how many there are."""
-    values, count, width = together.values, len(members), words[start]
+    values, count, width = together.values, end - begin, words[start]
     for i in range(count):
         for word in range(width):
             sets[i * width + word] = words[start + IN_USE + word]
@@ -289,7 +278,7 @@ def _with_common_rows(words: Array, together: Together, start: int, members: Arr
         column = words[at] * together.size
         kept = 0
         for i in range(count):
-            event = members[i]
+            event = members[begin + i]
             value = values[column + event]
             of_bin = at + SETS + width * ((value != LEAST) + bin_of(words, at, value))
             if width == WIDEST:  # most are: by hand, since the compiler cannot know that the sets stand apart
@@ -303,7 +292,7 @@ def _with_common_rows(words: Array, together: Together, start: int, members: Arr
                     common = sets[i * width + word] & words[of_bin + word]
                     sets[kept * width + word] = common
                     some |= common
-            members[kept] = event
+            members[begin + kept] = event
             kept += some != 0
         count = kept
         if count == 0:
@@ -319,16 +308,19 @@ def _try_leaf(
     start: int,
     rows: int,
     members: Array,
+    begin: int,
+    end: int,
     pairs: Array,
     total: int,
     tally: Array,
 ) -> int:
     for i in range(rows):
-        for event in members:
+        for j in range(begin, end):
+            event = members[j]
             if holds(words, words[start + 2 * i + 1], together, event):
-                pairs[total] = np.int64(event) << 32 | box_of(words[start + 2 * i])
+                pairs[total] = event << 32 | box_of(words[start + 2 * i])
                 total += 1
-    tally[TALLY_CANDIDATES] += rows * len(members)
+    tally[TALLY_CANDIDATES] += rows * (end - begin)
     return total
 
 

@@ -175,7 +175,7 @@ def match(store: Store, events: Events, scratch: Scratch) -> tuple[Array, Array]
     values = np.full((store.counts[ATTRIBUTES], count), LEAST, np.int64)
     values[events.attributes, _owners(events.key_offsets)] = events.keys
     owners = _owners(events.token_offsets)
-    boxes = np.array(sorted(_filters_by_box(store)), np.int32)
+    boxes = np.array(sorted(_filters_by_box(store)), np.int64)
     held = np.ones((count, len(boxes)), np.bool_)
     for i, box in enumerate(boxes):
         record = record_of(store, box)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.compiling import Array, inlined, kernel
 
 NONE = -1
 
@@ -77,7 +77,7 @@ _TYPES = (NODE, BOX, LINK, PLACE, TOKEN, ATTRIBUTE, FILTER, np.dtype("i8"), SHAR
 TYPES = dict(zip(Store._fields, _TYPES, strict=True))
 
 
-@kernel
+@inlined
 def with_room(array: Array, size: int) -> Array:
     """The array, or a larger one that starts with it."""
     if size <= len(array):

@@ -88,17 +88,17 @@ class Matcher(ABC):
         self, cells: Cells, event_of: Callable[[int], Attributes]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         store, scratch = self.store, self.scratch
-        offsets, found, opaque, ends, filters = match_cells(store, cells, scratch)
+        opaque, offsets, found = match_cells(*store, *cells, *scratch)
         if len(opaque):
             refused = self._refused(opaque, offsets, found, event_of)
             return filters_of(store, offsets, found, refused, scratch)
-        return ends, filters
+        return offsets, found
 
     def _refused(
         self,
         where: NDArray[np.int64],
         offsets: NDArray[np.int64],
-        found: NDArray[np.int32],
+        found: NDArray[np.int64],
         event_of: Callable[[int], Attributes],
     ) -> NDArray[np.int64]:
         """Places of boxes whose opaque test the event fails."""
@@ -150,9 +150,10 @@ class Matcher(ABC):
                 words.append(size)  # where the last one ends
             else:
                 rows += (number, FACELESS, LEAST, 0, 0)
+        table = np.frombuffer(array("q", rows), CELL)
         cells = Cells(
-            np.frombuffer(array("q", (0, len(rows) // len(CELL))), np.int64),
-            np.frombuffer(array("q", rows), CELL),
+            np.frombuffer(array("q", (0, len(table))), np.int64),
+            table,
             np.frombuffer(array("q", words), np.int64),
             np.frombuffer(bytearray().join(texts), np.uint8),
         )
@@ -185,4 +186,3 @@ def rows_used(store: Store) -> dict[str, int]:
 
 def bytes_of(store: Store) -> int:
     return sum(used * TYPES[name].itemsize for name, used in rows_used(store).items())
-
