@@ -71,7 +71,7 @@ def match(quick: bool) -> Iterator[Measurement]:
     index = FilterIndex(parsed(open_work.filters(2000 if quick else 100_000)))
     yield compared("match", "100,000, 9 in 10 without symbol", index, open_work.events(count), quick, bar=5)
     if QUOTES.exists():
-        stocks = Stocks(width=0.03, most=1000 if quick else None)
+        stocks = Stocks(width=0.01, most=1000 if quick else None)
         index = FilterIndex(parsed(stocks.filters(2000 if quick else 100_000)))
         yield compared("match", "100,000 on stock quotes", index, stocks.events(count), quick, bar=5)
     work, _, index, _ = million(quick)

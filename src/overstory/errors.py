@@ -4,6 +4,8 @@ Every error that Overstory raises on purpose is an ``OverstoryError``. Its first
 about a text adds the offending line with a caret under the column.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
 from unicodedata import combining, east_asian_width
 
 CARET_WINDOW = 60  # characters shown on each side of the caret
@@ -60,6 +62,43 @@ class DistributionError(OverstoryError):
 
 class IndexFileError(OverstoryError):
     """A file cannot be used as an index: it is not one, not whole, or of another version."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with a table. Rows are counted from 1."""
+
+    table: str
+    row: int | None
+    column: str | None
+    what: str
+
+    def __str__(self) -> str:
+        row = f" row {self.row}" if self.row is not None else ""
+        column = f" column {self.column}" if self.column is not None else ""
+        return f"{self.table}{row}{column}: {self.what}"
+
+
+class DataError(OverstoryError):
+    """A scenario or a plan is not right. All that is wrong with its tables is said at once."""
+
+    def __init__(self, summary: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(summary, problems)
+        self.summary, self.problems = summary, tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary, *(f"  {problem}" for problem in self.problems)])
+
+
+class StalePlanError(OverstoryError):
+    """The plan was made for another scenario, or for what this one was before."""
+
+
+class InfeasibleError(OverstoryError):
+    """There is no plan, or this one exceeds a limit."""
+
+
+class EngineError(OverstoryError):
+    """Spark cannot be started, or a job of it failed."""
 
 
 class UsageError(OverstoryError):

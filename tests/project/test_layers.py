@@ -12,7 +12,8 @@ LINES = [
     {"routing"},
     {"matching", "wire"},
     {"filters", "kernels"},
-    {"model", "errors"},
+    {"model"},
+    {"errors"},
 ]
 LEVEL = {package: level for level, line in enumerate(LINES) for package in line}
 

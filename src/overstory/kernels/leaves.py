@@ -36,6 +36,11 @@ STALE = 256  # changes after which a block's bins are chosen anew
 IN_USE = 2
 STARTS, SETS = 1, BINS
 
+# An unsigned index cannot count from the end, which the compiled code then need not look for: that takes a fifth off
+# the innermost loops. Numba makes a float of unsigned and signed, so all of the sum has to be unsigned.
+unsigned = np.uint64
+ONE, TWO, THREE, FOUR, SEVEN, EIGHT, FIFTEEN, SIXTEEN = map(unsigned, (1, 2, 3, 4, 7, 8, 15, 16))
+
 
 @kernel
 def first_row(words: Array, block: int) -> int:
@@ -227,13 +232,13 @@ def settle(store: Store, block: int, entry: int) -> None:
 @kernel
 def bin_of(words: Array, at: int, key: int) -> int:
     """The number of starts up to the key, by halving: there are thirty-one."""
-    found = at + STARTS
-    found += 16 * (words[found + 15] <= key)
-    found += 8 * (words[found + 7] <= key)
-    found += 4 * (words[found + 3] <= key)
-    found += 2 * (words[found + 1] <= key)
-    found += words[found] <= key
-    return found - at - STARTS
+    found = unsigned(at + STARTS)
+    found += SIXTEEN * unsigned(words[found + FIFTEEN] <= key)
+    found += EIGHT * unsigned(words[found + SEVEN] <= key)
+    found += FOUR * unsigned(words[found + THREE] <= key)
+    found += TWO * unsigned(words[found + ONE] <= key)
+    found += unsigned(words[found] <= key)
+    return np.int64(found) - at - STARTS
 
 
 @kernel

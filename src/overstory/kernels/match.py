@@ -11,7 +11,21 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST
-from overstory.kernels.leaves import IN_USE, SETS, WIDEST, bin_of, bins_size, box_of, first_bins, first_row, lowest_bit
+from overstory.kernels.leaves import (
+    IN_USE,
+    ONE,
+    SETS,
+    THREE,
+    TWO,
+    WIDEST,
+    bin_of,
+    bins_size,
+    box_of,
+    first_bins,
+    first_row,
+    lowest_bit,
+    unsigned,
+)
 from overstory.kernels.records import clauses_of, lists_of, ranges_of
 from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, NONE, ROOT, TOKENS, Store, sort_few, with_room
 from overstory.kernels.tree import child_under
@@ -200,11 +214,11 @@ def _part(lists: Array, begin: int, end: int, together: Together, node: Any) -> 
     column = node.attribute * together.size
     left_low, left_high, right_low, right_high = node.left_low, node.left_high, node.right_low, node.right_high
     for i in range(begin, end):
-        event = lists[i]
-        value = together.values[column + event]
-        lists[right] = event
+        event = lists[unsigned(i)]
+        value = together.values[unsigned(column + event)]
+        lists[unsigned(right)] = event
         right += (right_low <= value) & (value <= right_high)
-        lists[left] = event
+        lists[unsigned(left)] = event
         left += (left_low <= value) & (value <= left_high)
     return right, left
 
@@ -278,13 +292,14 @@ def _with_common_rows(
         column = words[at] * together.size
         kept = 0
         for i in range(count):
-            event = members[begin + i]
-            value = values[column + event]
+            event = members[unsigned(begin + i)]
+            value = values[unsigned(column + event)]
             of_bin = at + SETS + width * ((value != LEAST) + bin_of(words, at, value))
             if width == WIDEST:  # most are: by hand, since the compiler cannot know that the sets stand apart
-                a, b = sets[4 * i] & words[of_bin], sets[4 * i + 1] & words[of_bin + 1]
-                c, d = sets[4 * i + 2] & words[of_bin + 2], sets[4 * i + 3] & words[of_bin + 3]
-                sets[4 * kept], sets[4 * kept + 1], sets[4 * kept + 2], sets[4 * kept + 3] = a, b, c, d
+                old, new, other = unsigned(4 * i), unsigned(4 * kept), unsigned(of_bin)
+                a, b = sets[old] & words[other], sets[old + ONE] & words[other + ONE]
+                c, d = sets[old + TWO] & words[other + TWO], sets[old + THREE] & words[other + THREE]
+                sets[new], sets[new + ONE], sets[new + TWO], sets[new + THREE] = a, b, c, d
                 some = a | b | c | d
             else:
                 some = 0

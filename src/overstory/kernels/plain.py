@@ -2,7 +2,8 @@
 
 Same names, same arguments, same results; slow, and right by inspection. There is no tree here, no bins and no hashing:
 ``match`` looks at every box, ``encode`` has a dictionary, ``filters_of`` goes from filters to boxes where the kernel
-goes from boxes to filters. Only the layout of the store is shared (see ``store``).
+goes from boxes to filters, ``ascent_bounds`` makes one raise at a time and forgets all it saw. Only the layout of the
+store is shared (see ``store``).
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.kernels.ascent import SLACK
 from overstory.kernels.cells import KEY, MISSING, TEXT, UNTYPED, WORDS, Cells
 from overstory.kernels.compiling import Array
 from overstory.kernels.keys import BEYOND, LEAST, MAGNITUDE, SMALLEST, TOP
@@ -229,3 +231,58 @@ def filters_of(store: Store, offsets: Array, found: Array, refused: Array, scrat
         filters += sorted(own)
         sizes.append(len(own))
     return _offsets(np.array(sizes, np.int64)), np.array(filters, np.int64)
+
+
+# Bounds
+
+
+def ascent_bounds(
+    offsets: Array,
+    targets: Array,
+    prices: Array,
+    roots: Array,
+    terminal_offsets: Array,
+    terminals: Array,
+    out: Array,
+) -> None:
+    sources = _owners(offsets)
+    nodes = np.arange(len(offsets) - 1)
+    for i, (start, stop) in enumerate(pairwise(terminal_offsets.tolist())):
+        out[i] = _ascend(nodes, sources, targets, prices.copy(), int(roots[i]), set(terminals[start:stop].tolist()))
+
+
+def _ascend(nodes: Array, sources: Array, targets: Array, left: Array, root: int, terminals: set[int]) -> int:
+    """``left``: what is left of the price of each link."""
+    cuts = {terminal: np.count_nonzero(targets == terminal) for terminal in terminals - {root}}
+    bound = 0
+    while cuts:
+        terminal = min(cuts, key=lambda node: (cuts[node], node))
+        smallest = min((cuts[other] for other in cuts if other != terminal), default=None)
+        while True:
+            within = _with_joined(nodes == terminal, sources[left == 0], targets[left == 0])
+            if within[root] or any(within[other] for other in cuts if other != terminal):
+                del cuts[terminal]
+                break
+            cut = within[targets] & ~within[sources]
+            cuts[terminal] = np.count_nonzero(cut)
+            if smallest is not None and cuts[terminal] > smallest + smallest // SLACK:
+                break
+            raised = left[cut].min()
+            left[cut] -= raised
+            bound += int(raised)
+    return bound
+
+
+def _with_joined(within: Array, sources: Array, targets: Array) -> Array:
+    """A set of nodes, with all from which these links lead to it."""
+    while True:
+        larger = within.copy()
+        larger[sources[within[targets]]] = True
+        if (larger == within).all():
+            return within
+        within = larger
+
+
+def farthest_bounds(distances: Array, roots: Array, terminal_offsets: Array, terminals: Array, out: Array) -> None:
+    for i, (start, stop) in enumerate(pairwise(terminal_offsets.tolist())):
+        out[i] = distances[roots[i], terminals[start:stop]].max(initial=0)

@@ -29,9 +29,13 @@ class Opaque:
         self._conditions = [compile_condition(residual) for residual in box.residuals]
 
     def holds(self, attributes: Attributes) -> bool:
-        return all(condition(attributes) is True for condition in self._conditions) and all(
-            allowed.contains(attributes.get(name)) for name, allowed in self._sets
-        )
+        for condition in self._conditions:
+            if condition(attributes) is not True:
+                return False
+        for name, allowed in self._sets:  # noqa: SIM110
+            if not allowed.contains(attributes.get(name)):
+                return False
+        return True
 
 
 class AttributeNumbers(dict[str, int]):

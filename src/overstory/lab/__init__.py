@@ -1,0 +1,1 @@
+"""The lab: generators of scenarios, the simulator, experiments and their claims."""

@@ -1,0 +1,110 @@
+"""Networks that exist, from the package ``topohub`` or from a GraphML file."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import rustworkx as rx
+
+from overstory.errors import DataError, UsageError
+from overstory.lab.graphs import Topology, components, from_links, simple_links
+from overstory.model.network import Floats
+
+KILOMETRES_PER_MILLISECOND = 200  # light in fibre
+ZOO, TOPOHUB = "zoo:", "topohub:"
+PriceBy = Literal["hop", "distance"]
+
+
+def topohub_network(name: str, price_by: PriceBy = "hop") -> Topology:
+    """``zoo:Geant2012`` is the package's ``topozoo/Geant2012``; ``topohub:KEY`` names any of its keys. A byte costs 1
+    on every link, or as much as the link has kilometres."""
+    key = name.removeprefix(TOPOHUB)
+    if name.startswith(ZOO):
+        key = f"topozoo/{name.removeprefix(ZOO)}"
+    if key not in _keys():
+        raise UsageError(f"there is no network {name!r}{_advice(key)}")
+    read = msgspec.json.decode(files("topohub").joinpath("data", f"{key}.json").read_bytes())
+    position = {node["id"]: at for at, node in enumerate(read["nodes"])}
+    sources = np.array([position[edge["source"]] for edge in read["edges"]], np.int64)
+    targets = np.array([position[edge["target"]] for edge in read["edges"]], np.int64)
+    lengths = np.array([edge["dist"] for edge in read["edges"]], np.float64)
+    keep = simple_links(len(position), sources, targets, lengths)
+    x, y = np.array([node["pos"] for node in read["nodes"]], np.float64).reshape(-1, 2).T.copy()
+    topology = Topology(
+        len(position),
+        np.minimum(sources, targets)[keep],
+        np.maximum(sources, targets)[keep],
+        [str(node.get("name") or node["id"]) for node in read["nodes"]],
+        x,
+        y,
+        lengths[keep] if price_by == "distance" else None,
+        lengths[keep] / KILOMETRES_PER_MILLISECOND,
+        {"topology": name, "topology_price_by": price_by},
+    )
+    return _connected(topology, name)
+
+
+@cache
+def _keys() -> frozenset[str]:
+    """What the package has. It offers no list, and reading through it leaves files open."""
+    data = Path(str(files("topohub").joinpath("data")))
+    return frozenset(path.relative_to(data).with_suffix("").as_posix() for path in data.rglob("*.json"))
+
+
+def _advice(key: str) -> str:
+    by_lower = {known.lower(): known for known in sorted(_keys())}
+    near = [by_lower[known] for known in get_close_matches(key.lower(), by_lower, n=3, cutoff=0.5)]
+    shown = [
+        ZOO + known.removeprefix("topozoo/") if known.startswith("topozoo/") else TOPOHUB + known for known in near
+    ]
+    return f"; near to it are {', '.join(shown)}" if shown else "; zoo:Geant2012 and topohub:sndlib/polska are examples"
+
+
+def graphml(path: Path) -> Topology:
+    """Links count once whatever their direction and number. Names are the labels, or else the ids; coordinates are
+    there if every node has ``Longitude`` and ``Latitude``."""
+    graph = _read_graphml(path)
+    position = {node: at for at, node in enumerate(graph.node_indices())}
+    ends = [(position[source], position[target]) for source, target in graph.edge_list()]
+    sources, targets = np.array(ends, np.int64).reshape(-1, 2).T.copy()
+    nodes: Sequence[dict[str, Any]] = graph.nodes()
+    names = [str(node.get("label") or node.get("id") or at) for at, node in enumerate(nodes)]
+    x, y = _coordinate(nodes, "Longitude"), _coordinate(nodes, "Latitude")
+    if x is None or y is None:
+        x = y = None
+    topology = from_links(len(position), sources, targets, {"topology": path.name}, names, x, y)
+    return _connected(topology, str(path))
+
+
+def _read_graphml(path: Path) -> "rx.PyGraph[Any, Any] | rx.PyDiGraph[Any, Any]":
+    if not path.is_file():
+        raise UsageError(f"{path} is not there; give the path of a GraphML file")
+    try:
+        graphs = rx.read_graphml(str(path))
+    except Exception as error:  # rustworkx raises no narrower one
+        raise DataError(f"{path} cannot be read as GraphML: {' '.join(str(error).split())[:120]}") from None
+    if len(graphs) != 1 or not graphs[0].num_nodes():
+        raise DataError(f"{path} has {len(graphs)} graphs in it; give a GraphML file with one, which is not empty")
+    return graphs[0]
+
+
+def _coordinate(nodes: Sequence[dict[str, Any]], name: str) -> Floats | None:
+    values = [node.get(name) for node in nodes]
+    if not all(isinstance(value, int | float) and np.isfinite(value) for value in values):
+        return None
+    return np.array(values, np.float64)
+
+
+def _connected(topology: Topology, name: str) -> Topology:
+    parts = np.bincount(components(topology.brokers, topology.sources, topology.targets))
+    if len(parts) > 1:
+        sizes = ", ".join(map(str, sorted(parts.tolist(), reverse=True)[:5])) + (", …" if len(parts) > 5 else "")
+        raise DataError(
+            f"{name} is not connected: it falls into {len(parts)} parts of {sizes} brokers; link them first"
+        )
+    return topology

@@ -1,0 +1,126 @@
+"""Scenarios and plans are folders of Parquet tables: read with all that is wrong said at once, written whole or not
+at all, and known by a fingerprint of their contents."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from overstory.errors import DataError, Problem, UsageError
+from overstory.model.tables import Table
+
+MOST_ROWS_NAMED = 5  # of the same problem
+
+
+def read_tables(folder: Path, tables: Mapping[str, Table], problems: list[Problem]) -> dict[str, pa.Table]:
+    """What can be read of them; what cannot is added to ``problems``. Empty where an optional one is missing."""
+    found = {}
+    for name, table in tables.items():
+        path = folder / f"{name}.parquet"
+        if path.exists():
+            read = _read_table(path, table, problems)
+        else:
+            if not table.optional:
+                problems.append(Problem(name, None, None, f"the file {path.name} is missing"))
+            read = table.schema.empty_table()
+        found[name] = read
+    return found
+
+
+def _read_table(path: Path, table: Table, problems: list[Problem]) -> pa.Table:
+    try:
+        read = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0][:120]
+        problems.append(
+            Problem(table.name, None, None, f"{path.name} is not a Parquet file that can be read: {reason}")
+        )
+        return table.schema.empty_table()
+    columns = [_read_column(read, table, at, problems) for at in range(len(table.columns))]
+    if any(column is None for column in columns):
+        return table.schema.empty_table()
+    return pa.table(dict(zip(table.schema.names, columns, strict=True)), schema=table.schema)
+
+
+def _read_column(read: pa.Table, table: Table, at: int, problems: list[Problem]) -> pa.ChunkedArray | None:
+    wanted = table.columns[at]
+    if wanted.name not in read.column_names:
+        problems.append(Problem(table.name, None, wanted.name, "the column is missing"))
+        return None
+    values = read.column(wanted.name)
+    if values.type != wanted.type:
+        try:
+            values = values.cast(wanted.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            problem = f"the column is of {values.type}, and cannot be read as {wanted.type}"
+            problems.append(Problem(table.name, None, wanted.name, problem))
+            return None
+    if values.null_count and not wanted.may_be_null:
+        rows = rows_where(pc.is_null(values))
+        problems += problems_at(rows, table.name, wanted.name, lambda _: "has no value")
+        return None
+    return values
+
+
+def rows_where(mask: pa.ChunkedArray | pa.Array) -> list[int]:
+    found: list[int] = pc.indices_nonzero(mask).to_pylist()
+    return found
+
+
+def problems_at(rows: list[int], table: str, column: str, what: Callable[[int], str]) -> list[Problem]:
+    """The same problem in several rows, of which the first few are named. Rows are counted from 0 here, and from 1 for
+    people."""
+    named = [Problem(table, row + 1, column, what(row)) for row in rows[:MOST_ROWS_NAMED]]
+    if len(rows) > MOST_ROWS_NAMED:
+        named.append(Problem(table, None, column, f"{len(rows) - MOST_ROWS_NAMED:,} more rows have the same problem"))
+    return named
+
+
+@contextmanager
+def written_whole(folder: Path) -> Iterator[Path]:
+    """A new folder to write to, which takes its place when all is written, and is gone if that fails."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists already; give another name, or remove it first")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from None
+    try:
+        yield unfinished
+        unfinished.chmod(0o755)
+        if folder.exists():
+            folder.rmdir()
+        os.rename(unfinished, folder)
+    except OSError as error:
+        raise DataError(f"cannot write {folder}: {error.strerror or error}; nothing is left of it") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def write_table(folder: Path, table: Table, rows: pa.Table) -> None:
+    pq.write_table(rows.cast(table.schema), folder / f"{table.name}.parquet", compression="zstd")
+
+
+def fingerprint_of(rows: pa.Table) -> bytes:
+    """The same for the same rows in any order."""
+    ordered = rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
+    digest = hashlib.sha256(str(ordered.schema.names).encode())
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, ordered.schema) as stream:
+        for batch in ordered.to_batches(1 << 16):
+            stream.write_batch(batch)
+    digest.update(sink.getvalue())
+    return digest.digest()
+
+
+def fingerprint_of_file(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()

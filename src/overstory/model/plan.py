@@ -1,0 +1,69 @@
+"""A plan: how every event reaches its subscribers. A folder, so that planners and brokers meet in nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from overstory.errors import DataError, Problem
+from overstory.model.folders import read_tables, write_table, written_whole
+from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PLAN_TABLES, TREES
+
+HEADER_FILE = "plan.json"
+EVERYTHING = "TRUE"  # the predicate of a flow that all events enter
+
+Value = str | int | float | bool | None
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who made the plan, of what, and what it was expected to cost."""
+
+    planner: str
+    scenario: str  # its fingerprint
+    seed: int = 0
+    parameters: dict[str, Value] = {}
+    predicted: dict[str, Value] = {}
+    bounds: dict[str, Value] = {}
+    format_version: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    header: Header
+    attachments: pa.Table
+    flows: pa.Table
+    members: pa.Table
+    trees: pa.Table
+    filters: pa.Table
+
+    @classmethod
+    def of(cls, header: Header, tables: Mapping[str, pa.Table]) -> "Plan":
+        """Tables that are not given are empty."""
+        every = (ATTACHMENTS, FLOWS, MEMBERS, TREES, FILTERS)
+        return cls(header, *[tables.get(each.name, each.schema.empty_table()).cast(each.schema) for each in every])
+
+    def write(self, folder: Path) -> None:
+        with written_whole(folder) as unfinished:
+            header = msgspec.json.format(msgspec.json.encode(self.header, order="deterministic"))
+            (unfinished / HEADER_FILE).write_bytes(header + b"\n")
+            for name, table in PLAN_TABLES.items():
+                write_table(unfinished, table, getattr(self, name))
+
+
+def read_plan(folder: Path) -> Plan:
+    """Raises a ``DataError`` with all that is wrong, as far as it shows without the scenario."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a plan: there is no such folder; make one with 'overstory plan'")
+    problems: list[Problem] = []
+    try:
+        header = msgspec.json.decode((folder / HEADER_FILE).read_bytes(), type=Header)
+    except OSError as error:
+        problems.append(Problem(HEADER_FILE, None, None, f"cannot be read: {error.strerror}"))
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        problems.append(Problem(HEADER_FILE, None, None, f"is not right: {error}"))
+    tables = read_tables(folder, PLAN_TABLES, problems)
+    if problems:
+        raise DataError(f"the plan {folder} is not right:", problems)
+    return Plan(header, **tables)

@@ -1,0 +1,194 @@
+"""A scenario: brokers, links, clients, what they want, and a log of events. A folder, so that others can make one."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from overstory.errors import DataError, Problem
+from overstory.model.folders import (
+    fingerprint_of,
+    fingerprint_of_file,
+    problems_at,
+    read_tables,
+    rows_where,
+    write_table,
+    written_whole,
+)
+from overstory.model.network import Network
+from overstory.model.settings import Settings
+from overstory.model.tables import BROKERS, CHANGES, CLIENTS, EVENTS, LINKS, OPERATIONS, SCENARIO_TABLES, SUBSCRIPTIONS
+
+SETTINGS_FILE = "scenario.toml"
+SMALL = {name: table for name, table in SCENARIO_TABLES.items() if table is not EVENTS}
+ATTRIBUTE_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.list_(pa.string()))
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """All but the events are in memory; those stay in their file, which only the pipeline reads."""
+
+    folder: Path
+    settings: Settings
+    brokers: pa.Table
+    links: pa.Table
+    clients: pa.Table
+    subscriptions: pa.Table
+    changes: pa.Table
+
+    @property
+    def events(self) -> Path:
+        return self.folder / "events.parquet"
+
+    @cached_property
+    def network(self) -> Network:
+        return Network.of(self.brokers, self.links)
+
+    @cached_property
+    def attributes(self) -> dict[str, pa.DataType]:
+        """The columns of the events that are attributes."""
+        schema = pq.read_schema(self.events)
+        return {field.name: field.type for field in schema if not field.name.startswith("$")}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the tables, in whatever order their rows are, the events as they are in their file, and the settings."""
+        digest = hashlib.sha256(msgspec.json.encode(self.settings, order="sorted"))
+        for name in SMALL:
+            digest.update(fingerprint_of(getattr(self, name)))
+        digest.update(fingerprint_of_file(self.events))
+        return digest.hexdigest()[:32]
+
+
+def read_scenario(folder: Path) -> Scenario:
+    """Raises a ``DataError`` with all that is wrong, as far as it shows without the filters and the events."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a scenario: there is no such folder; make one with 'overstory scenario make'")
+    problems: list[Problem] = []
+    settings = _read_settings(folder / SETTINGS_FILE, problems)
+    tables = read_tables(folder, SMALL, problems)
+    scenario = Scenario(folder, settings, **tables)
+    _check_events(scenario.events, problems)
+    if not problems:
+        problems += problems_of(scenario)
+    if problems:
+        raise DataError(f"the scenario {folder} is not right:", problems)
+    return scenario
+
+
+def _read_settings(path: Path, problems: list[Problem]) -> Settings:
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Settings)
+    except OSError as error:
+        problems.append(Problem(SETTINGS_FILE, None, None, f"cannot be read: {error.strerror}"))
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        problems.append(Problem(SETTINGS_FILE, None, None, f"is not right: {error}"))
+    return Settings()
+
+
+def _check_events(path: Path, problems: list[Problem]) -> None:
+    try:
+        schema = pq.read_schema(path)
+    except FileNotFoundError:
+        problems.append(Problem("events", None, None, f"the file {path.name} is missing"))
+        return
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0][:120]
+        problems.append(Problem("events", None, None, f"{path.name} is not a Parquet file that can be read: {reason}"))
+        return
+    for wanted in EVENTS.columns:
+        if wanted.name not in schema.names:
+            problems.append(Problem("events", None, wanted.name, "the column is missing"))
+        elif schema.field(wanted.name).type != wanted.type:
+            what = f"the column is of {schema.field(wanted.name).type}, where {wanted.type} is wanted"
+            problems.append(Problem("events", None, wanted.name, what))
+    for field in schema:
+        if not field.name.startswith("$") and field.type not in ATTRIBUTE_TYPES:
+            what = f"an attribute cannot be of {field.type}; bool, int64, double, string and list<string> are known"
+            problems.append(Problem("events", None, field.name, what))
+
+
+def problems_of(scenario: Scenario) -> list[Problem]:
+    """What is wrong between tables that are right by themselves."""
+    brokers, clients = scenario.brokers["id"], scenario.clients["id"]
+    ends = pa.chunked_array(brokers.chunks + clients.chunks, pa.int64())
+    found = [*_twice(brokers, "brokers", "id"), *_twice(clients, "clients", "id")]
+    found += _twice(scenario.subscriptions["id"], "subscriptions", "id")
+    both = rows_where(pc.is_in(clients, brokers.combine_chunks()))
+    found += problems_at(both, "clients", "id", lambda row: f"{clients[row]} is also the id of a broker")
+    found += _dangling(scenario.clients["broker"], brokers, "clients", "broker", "broker")
+    for column in ("source", "target"):
+        found += _dangling(scenario.links[column], ends, "links", column, "broker or client")
+    found += _dangling(scenario.subscriptions["client"], clients, "subscriptions", "client", "client")
+    for column in ("price", "delay"):
+        found += _not_from_zero_up(scenario.links[column], column)
+    operations = scenario.changes["operation"]
+    unknown = rows_where(pc.invert(pc.is_in(operations, pa.array(OPERATIONS))))
+    found += problems_at(unknown, "changes", "operation", lambda row: f"{operations[row].as_py()!r} is not known")
+    found += _dangling(scenario.changes["client"], clients, "changes", "client", "client")
+    found += _dangling(scenario.changes["broker"], brokers, "changes", "broker", "broker")
+    if scenario.settings.access.metric == "euclidean":
+        found += _no_coordinates(scenario.brokers, "brokers") + _no_coordinates(scenario.clients, "clients")
+    if not len(brokers):
+        found.append(Problem("brokers", None, None, "there is none"))
+    if not found:
+        found += _disconnected(scenario)
+    return found
+
+
+def _twice(ids: pa.ChunkedArray, table: str, column: str) -> list[Problem]:
+    values = ids.to_numpy()
+    _, first = np.unique(values, return_index=True)
+    again = np.setdiff1d(np.arange(len(values)), first).tolist()
+    return problems_at(again, table, column, lambda row: f"{values[row]} has been used above")
+
+
+def _dangling(ids: pa.ChunkedArray, known: pa.ChunkedArray, table: str, column: str, what: str) -> list[Problem]:
+    missing = pc.and_(pc.is_valid(ids), pc.invert(pc.is_in(ids, known.combine_chunks())))
+    return problems_at(rows_where(missing), table, column, lambda row: f"there is no {what} {ids[row]}")
+
+
+def _not_from_zero_up(column: pa.ChunkedArray, name: str) -> list[Problem]:
+    values = column.to_numpy()
+    bad = np.flatnonzero(~((values >= 0) & np.isfinite(values))).tolist()
+    return problems_at(bad, "links", name, lambda row: f"{values[row]} is not a number from 0 up")
+
+
+def _no_coordinates(rows: pa.Table, table: str) -> list[Problem]:
+    missing = rows_where(pc.or_(pc.is_null(rows["x"]), pc.is_null(rows["y"])))
+    return problems_at(missing, table, "x", lambda _: "the euclidean metric of scenario.toml needs both coordinates")
+
+
+def _disconnected(scenario: Scenario) -> list[Problem]:
+    network = scenario.network
+    unreached = network.unreached()
+    if not len(unreached):
+        return []
+    some = ", ".join(map(str, network.ids[unreached[:5]].tolist()))
+    what = f"the network is not connected: {len(unreached):,} brokers cannot be reached from broker {network.ids[0]}"
+    return [Problem(LINKS.name, None, None, f"{what} and back (broker {some}{', …' if len(unreached) > 5 else ''})")]
+
+
+def write_scenario(
+    folder: Path,
+    settings: Settings,
+    tables: Mapping[str, pa.Table],
+    events: pa.Table | Path,
+) -> None:
+    """``events`` is a table, or a Parquet file that is moved in. Tables that are not given are empty."""
+    with written_whole(folder) as unfinished:
+        (unfinished / SETTINGS_FILE).write_bytes(msgspec.toml.encode(settings, order="deterministic"))
+        for table in (BROKERS, LINKS, CLIENTS, SUBSCRIPTIONS, CHANGES):
+            if table.name in tables or not table.optional:
+                write_table(unfinished, table, tables.get(table.name, table.schema.empty_table()))
+        if isinstance(events, Path):
+            events.replace(unfinished / "events.parquet")
+        else:
+            pq.write_table(events, unfinished / "events.parquet", compression="zstd")

@@ -1,0 +1,44 @@
+"""What a plan costs on a scenario, and where its traffic runs."""
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Scorecard(msgspec.Struct, frozen=True):
+    """Costs are those of the whole log, but for those of its parts: ``fit``, which the planner learned from, and
+    ``held_out``, which it never saw."""
+
+    cost: float  # the sum of the next four
+    core: float
+    access: float
+    upkeep: float
+    control: float
+    cost_fit: float
+    cost_held_out: float
+    lower_bound: float  # on core, certified, for these attachments
+    lower_bound_held_out: float  # on the core of the held-out part
+    gap: float | None  # core relative to the bound: 0.1 is ten per cent above it; None where the bound is 0
+    flood: float  # what core would cost if every event went to every broker along a cheapest spanning tree
+    events: int
+    deliveries: int  # to subscriptions
+    frames: int  # that crossed a broker link
+    duplicates: int  # frames that reached a broker beyond the event's first there
+    false_positives: int  # frames that nobody behind the link wanted
+    discards: int  # copies that a client threw away
+    core_bytes: int
+    access_bytes: int
+    entries_core: int
+    entries_access: int
+    flows: int
+    mean_delay: float  # milliseconds from publisher to subscriber, over all copies
+    max_delay: float
+    load: float  # clients of the fullest broker, relative to an equal share
+    exceeded: tuple[str, ...] = ()  # the limits that it breaks
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """On each directed link of the network, in its order."""
+
+    frames: NDArray[np.int64]
+    bytes: NDArray[np.int64]

@@ -1,0 +1,142 @@
+"""The tables of scenarios and plans: every column once, for reading, writing, checking and the documentation.
+
+Brokers and clients share one space of ids. Columns whose names begin with ``$`` are ours; in ``events`` every other
+column is an attribute.
+"""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+
+class Column(NamedTuple):
+    name: str
+    type: pa.DataType
+    meaning: str
+    may_be_null: bool = False
+
+
+class Table(NamedTuple):
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    optional: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(each.name, each.type, each.may_be_null) for each in self.columns])
+
+    @property
+    def key(self) -> str:
+        return self.columns[0].name
+
+
+ID, REAL, TEXT, TRUTH = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+
+BROKERS = Table(
+    "brokers",
+    "the brokers of the overlay",
+    (
+        Column("id", ID, "different from all other brokers and clients"),
+        Column("name", TEXT, "for people", may_be_null=True),
+        Column("x", REAL, "coordinate, for the metric and for drawing", may_be_null=True),
+        Column("y", REAL, "the other coordinate", may_be_null=True),
+    ),
+)
+LINKS = Table(
+    "links",
+    "one direction of a link between two brokers, or between a client and a broker",
+    (
+        Column("source", ID, "where it begins"),
+        Column("target", ID, "where it ends"),
+        Column("price", REAL, "of a byte that crosses it"),
+        Column("delay", REAL, "of crossing it, in milliseconds"),
+    ),
+)
+CLIENTS = Table(
+    "clients",
+    "who publishes and subscribes",
+    (
+        Column("id", ID, "different from all other brokers and clients"),
+        Column("broker", ID, "where it is attached; null: wherever access is cheapest", may_be_null=True),
+        Column("x", REAL, "coordinate, for the metric", may_be_null=True),
+        Column("y", REAL, "the other coordinate", may_be_null=True),
+    ),
+)
+SUBSCRIPTIONS = Table(
+    "subscriptions",
+    "what clients want",
+    (
+        Column("id", ID, "of the subscription"),
+        Column("client", ID, "whose it is"),
+        Column("filter", TEXT, "in the filter language"),
+        Column("no_local", TRUTH, "whether it leaves out what its own client publishes"),
+    ),
+)
+EVENTS = Table(
+    "events",
+    "the log; every column without a $ is an attribute",
+    (
+        Column("$id", ID, "of the event"),
+        Column("$time", REAL, "in seconds"),
+        Column("$publisher", ID, "the client that published it"),
+        Column("$bytes", ID, "its size"),
+    ),
+)
+CHANGES = Table(
+    "changes",
+    "the history of subscriptions, announcements and attachments",
+    (
+        Column("time", REAL, "in seconds"),
+        Column("operation", TEXT, "subscribe, unsubscribe, announce, join, leave or move"),
+        Column("client", ID, "whose change it is"),
+        Column("subscription", ID, "which one, for subscribe and unsubscribe", may_be_null=True),
+        Column("filter", TEXT, "for subscribe and announce", may_be_null=True),
+        Column("broker", ID, "for join and move", may_be_null=True),
+    ),
+    optional=True,
+)
+SCENARIO_TABLES = {each.name: each for each in (BROKERS, LINKS, CLIENTS, SUBSCRIPTIONS, EVENTS, CHANGES)}
+OPERATIONS = ("subscribe", "unsubscribe", "announce", "join", "leave", "move")
+
+ATTACHMENTS = Table(
+    "attachments",
+    "where each client is attached",
+    (Column("client", ID, "the client"), Column("broker", ID, "its broker")),
+)
+FLOWS = Table(
+    "flows",
+    "which events travel together",
+    (
+        Column("flow", ID, "its number"),
+        Column("kind", TEXT, "tree or steered"),
+        Column("events", TEXT, "the predicate E: which events enter it; it may use $broker, the publishing broker"),
+        Column("associations", ID, "topics in the cluster, which upkeep prices"),
+    ),
+)
+MEMBERS = Table(
+    "members",
+    "which subscriptions a flow serves",
+    (
+        Column("flow", ID, "the flow"),
+        Column("subscription", ID, "a member"),
+        Column("part", TEXT, "the part of the subscription that this flow serves; null: all of it", may_be_null=True),
+    ),
+)
+TREES = Table(
+    "trees",
+    "the links of each flow's tree, either direction once",
+    (Column("flow", ID, "the flow"), Column("source", ID, "one end"), Column("target", ID, "the other")),
+)
+FILTERS = Table(
+    "filters",
+    "what crosses a directed link in a flow, where it is not exactly what members behind it want",
+    (
+        Column("flow", ID, "the flow"),
+        Column("source", ID, "where the link begins"),
+        Column("target", ID, "the broker or client where it ends"),
+        Column("filter", TEXT, "what crosses"),
+    ),
+)
+PLAN_TABLES = {each.name: each for each in (ATTACHMENTS, FLOWS, MEMBERS, TREES, FILTERS)}
+KINDS = TREE, STEERED = "tree", "steered"

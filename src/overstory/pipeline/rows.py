@@ -1,0 +1,19 @@
+"""Rows of the reduced log, as Arrow has them and as kernels read them."""
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from overstory.kernels.travel import Rows
+
+
+def rows_of(batch: pa.RecordBatch, publishers: NDArray[np.int64]) -> Rows:
+    sets = batch.column("predicates")
+    return Rows(
+        np.asarray(batch.column("part")),
+        np.searchsorted(publishers, np.asarray(batch.column("publisher"))),
+        np.asarray(sets.offsets).astype(np.int64),
+        np.asarray(sets.values),
+        np.asarray(batch.column("events")),
+        np.asarray(batch.column("bytes")),
+    )

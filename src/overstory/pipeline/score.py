@@ -1,0 +1,165 @@
+"""Score: the meter. It knows nothing of planners: a scenario and a plan in, what the plan costs out.
+
+Rows of the reduced log travel under the plan in Spark's workers, each of which counts for itself; counts are integers,
+so it does not matter who counted what. The driver adds them up and applies prices once.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from overstory.kernels.travel import (
+    DELIVERIES,
+    DISCARDS,
+    DUPLICATES,
+    EVENTS,
+    FALSE_POSITIVES,
+    Rules,
+    Totals,
+    empty_totals,
+    travel,
+)
+from overstory.model.plan import Plan
+from overstory.model.scenario import Scenario
+from overstory.model.scorecard import Scorecard, Traffic
+from overstory.pipeline.bound import Bound
+from overstory.pipeline.entries import Entries
+from overstory.pipeline.flood import flood_cost
+from overstory.pipeline.match import FIT, HELD_OUT
+from overstory.pipeline.rows import rows_of
+from overstory.pipeline.rules import MICRO, Metered
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Batches = Iterable[pa.RecordBatch]
+Floats = NDArray[np.float64]
+
+
+def totals_of(rows: "DataFrame", metered: Metered) -> Totals:
+    """Runs on Spark, and adds up what each task counted."""
+    rules = rows.sparkSession.sparkContext.broadcast(metered.rules)
+    publishers = rows.sparkSession.sparkContext.broadcast(metered.publishers)
+
+    def count(batches: Batches) -> Iterator[pa.RecordBatch]:
+        total = counted(batches, rules.value, publishers.value)
+        yield pa.RecordBatch.from_pydict({"counts": [pickle.dumps(tuple(total))]})
+
+    found = rows.mapInArrow(count, "counts binary").toArrow()["counts"].to_pylist()
+    total = empty_totals(metered.rules)
+    for each in found:
+        add(total, Totals(*pickle.loads(each)))
+    return total
+
+
+def counted(batches: Batches, rules: Rules, publishers: NDArray[np.int64]) -> Totals:
+    """Without Spark: what rows of the reduced log come to."""
+    total = empty_totals(rules)
+    for batch in batches:
+        travel(rules, rows_of(batch, publishers), total)
+    return total
+
+
+def add(total: Totals, more: Totals) -> None:
+    for name, ours, theirs in zip(Totals._fields, total, more, strict=True):
+        if name == "group_latest":
+            np.maximum(ours, theirs, out=ours)
+        else:
+            ours += theirs
+
+
+def scorecard(
+    scenario: Scenario, plan: Plan, metered: Metered, totals: Totals, entries: Entries, bound: Bound
+) -> tuple[Scorecard, Traffic]:
+    prices, network = scenario.settings.prices, scenario.network
+    core = prices.core * _in_order(totals.link_bytes * network.prices)
+    access = prices.access * (_down(metered, totals) + _in_order(totals.publisher_bytes * metered.up.prices))
+    upkeep = scenario.settings.intervals * (
+        prices.upkeep_core * entries.core
+        + prices.upkeep_access * entries.access
+        + prices.upkeep_association * entries.associations
+    )
+    events = totals.counts[:, EVENTS]
+    # Leases are renewed whatever happens, so a part of the log bears its share of them.
+    shares = events / max(events.sum(), 1)
+    cost = core + access + upkeep * shares
+    counts = totals.counts.sum(axis=0)
+    whole = float(core.sum())
+    mean_delay, max_delay = _delays(metered, totals)
+    load = _load(scenario, plan)
+    traffic = Traffic(totals.link_frames.sum(axis=0), totals.link_bytes.sum(axis=0))
+    card = Scorecard(
+        cost=whole + float(access.sum()) + upkeep,
+        core=whole,
+        access=float(access.sum()),
+        upkeep=float(upkeep),
+        control=0.0,
+        cost_fit=float(cost[FIT]),
+        cost_held_out=float(cost[HELD_OUT]),
+        lower_bound=prices.core * bound.whole,
+        lower_bound_held_out=prices.core * bound.held_out,
+        gap=whole / (prices.core * bound.whole) - 1 if prices.core * bound.whole > 0 else None,
+        flood=prices.core * flood_cost(network, metered.rules.publisher_broker, totals.publisher_bytes.sum(axis=0)),
+        events=int(events.sum()),
+        deliveries=int(counts[DELIVERIES]),
+        frames=int(traffic.frames.sum()),
+        duplicates=int(counts[DUPLICATES]),
+        false_positives=int(counts[FALSE_POSITIVES]),
+        discards=int(counts[DISCARDS]),
+        core_bytes=int(traffic.bytes.sum()),
+        access_bytes=int((totals.group_bytes * metered.rules.group_size).sum() + totals.publisher_bytes.sum()),
+        entries_core=entries.core,
+        entries_access=entries.access,
+        flows=plan.flows.num_rows,
+        mean_delay=mean_delay,
+        max_delay=max_delay,
+        load=load,
+        exceeded=_exceeded(scenario, max_delay, load),
+    )
+    return card, traffic
+
+
+def _in_order(parts: Floats) -> Floats:
+    """Sums by part of the log, in the order of links or of publishers."""
+    return np.array([float(sum(row.tolist())) for row in parts])
+
+
+def _down(metered: Metered, totals: Totals) -> Floats:
+    """Bytes to clients, times the prices of their links."""
+    size = len(metered.rules.group_broker)
+    prices = np.bincount(metered.client_group, metered.down.prices, minlength=size)
+    return _in_order(totals.group_bytes * prices)
+
+
+def _delays(metered: Metered, totals: Totals) -> tuple[float, float]:
+    """Mean and longest, in milliseconds, of all copies that clients got."""
+    copies = totals.group_copies.sum(axis=0)
+    total = int((copies * metered.rules.group_size).sum())
+    if not total:
+        return 0.0, 0.0
+    last = np.rint(metered.down.delays * MICRO).astype(np.int64)
+    per_client = totals.group_delay[metered.client_group] + copies[metered.client_group] * last
+    got = copies[metered.client_group] > 0
+    longest = (totals.group_latest[metered.client_group] + last)[got].max()
+    return float(per_client.sum() / total / MICRO), float(longest / MICRO)
+
+
+def _load(scenario: Scenario, plan: Plan) -> float:
+    """Clients of the fullest broker, relative to an equal share."""
+    brokers = plan.attachments["broker"].to_numpy()
+    if not len(brokers):
+        return 0.0
+    return float(np.unique(brokers, return_counts=True)[1].max() * len(scenario.network) / len(brokers))
+
+
+def _exceeded(scenario: Scenario, delay: float, load: float) -> tuple[str, ...]:
+    limits, found = scenario.settings.limits, []
+    if limits.delay is not None and delay > limits.delay:
+        found.append(f"delay: {delay:g} ms, where {limits.delay:g} ms is the limit")
+    if limits.load is not None and load > limits.load:
+        found.append(f"load: {load:g} times an equal share, where {limits.load:g} is the limit")
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""How events travel: the law, and the router that obeys it."""

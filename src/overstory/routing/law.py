@@ -1,0 +1,297 @@
+"""The law: how one event travels under a plan. Slow, and meant to be obviously right; faster things are held to it.
+
+1. The publisher's uplink carries the event once, to the publishing broker. There it enters every flow whose predicate
+   E it matches.
+2. A member of a flow *wants* the event if E, the subscription's filter and the member's part all match.
+3. A frame stands at a broker u with a set of flows. A flow goes on to each neighbour v of u in its tree, except to
+   where the frame came from, if the flow's row for u→v in ``filters`` matches; without a row, if a member behind v
+   wants the event. What goes on to the same v is one copy, which is a frame there: frames split and never merge.
+4. A flow goes from u to a client of u if its row for u→client matches; without a row, if a member of that client wants
+   the event. What goes to the same client is one copy, and delivers the client's members of its flows that want the
+   event. A subscription with ``no_local`` wants nothing from its own client; on broker links that plays no part.
+5. With ``coalesce = false`` every flow is a frame of its own from the start.
+6. A steered flow has no tree of its own: for each event it is the union of the cheapest paths from the publishing
+   broker to the brokers of the members that want it, and rows for broker links do not apply.
+
+E, parts and rows may use ``$broker``, the publishing broker; the name needs no quotes. Subscriptions may not: for them
+it is absent, so that what they match does not depend on attachments. The plan must be valid, its trees trees: on a
+circle an event would never stop.
+"""
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from overstory.filters import Filter, parse_filter
+from overstory.model.access import access_of
+from overstory.model.plan import Plan
+from overstory.model.scenario import Scenario
+from overstory.model.tables import STEERED
+from overstory.model.values import Attributes
+
+PUBLISHING_BROKER = "$broker"
+
+Tree = Mapping[int, set[int]]  # the neighbours of each broker
+Link = tuple[int, int]  # source, target
+
+
+class Event(NamedTuple):
+    id: int
+    publisher: int  # a client
+    bytes: int
+    attributes: Attributes
+
+
+class Crossing(NamedTuple):
+    """One copy on a link between brokers."""
+
+    source: int
+    target: int
+    flows: frozenset[int]
+    wanted: bool  # by a member of its flows behind the link; else it is a false positive
+    delay: float  # milliseconds from the start of the uplink until it arrives
+
+
+class Copy(NamedTuple):
+    """One copy on the link from a broker to its client."""
+
+    broker: int
+    client: int
+    flows: frozenset[int]
+    subscriptions: frozenset[int]  # that it delivers; if none, the client discards it
+    delay: float  # milliseconds from the start of the uplink until it arrives
+
+
+class Journey(NamedTuple):
+    uplink: tuple[int, int]  # client, broker
+    crossings: list[Crossing]
+    copies: list[Copy]
+
+    @property
+    def duplicates(self) -> int:
+        """Frames that reach a broker beyond the event's first there; the publishing broker has been reached."""
+        return len(self.crossings) - len({each.target for each in self.crossings} - {self.uplink[1]})
+
+    @property
+    def false_positives(self) -> int:
+        return sum(not each.wanted for each in self.crossings)
+
+    @property
+    def discards(self) -> int:
+        return sum(not each.subscriptions for each in self.copies)
+
+    @property
+    def deliveries(self) -> list[int]:
+        """Subscriptions in the order of delivery; under a plan that is not right one may stand here twice."""
+        return [subscription for each in self.copies for subscription in sorted(each.subscriptions)]
+
+
+class Subscription(NamedTuple):
+    client: int
+    filter: Filter
+    no_local: bool
+
+
+class Member(NamedTuple):
+    subscription: int
+    part: Filter | None
+
+
+class Flow(NamedTuple):
+    steered: bool
+    events: Filter
+    members: list[Member]
+    tree: Tree
+
+
+class Frame(NamedTuple):
+    broker: int
+    origin: int | None  # the broker it came from
+    flows: frozenset[int]
+    delay: float
+
+
+class Law:
+    def __init__(self, scenario: Scenario, plan: Plan) -> None:
+        self.coalesce = scenario.settings.coalesce
+        self.broker_of: dict[int, int] = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
+        self.subscriptions = {
+            row["id"]: Subscription(row["client"], parse_filter(row["filter"]), row["no_local"])
+            for row in scenario.subscriptions.to_pylist()
+        }
+        self.flows = _flows(plan)
+        self.rows = {
+            (row["flow"], row["source"], row["target"]): parse_filter(row["filter"]) for row in plan.filters.to_pylist()
+        }
+        network = scenario.network
+        links = list(zip(network.ids[network.sources].tolist(), network.ids[network.targets].tolist(), strict=True))
+        self.prices: dict[Link, float] = dict(zip(links, network.prices.tolist(), strict=True))
+        self.delays: dict[Link, float] = dict(zip(links, network.delays.tolist(), strict=True))
+        self.delays |= _access_delays(scenario, plan)
+
+    def travel(self, event: Event) -> Journey:
+        return _Travel(self, event).journey()
+
+
+class _Travel:
+    """Of one event: what it matches is found once, at the start."""
+
+    def __init__(self, law: Law, event: Event) -> None:
+        self.law = law
+        self.event = event
+        self.entry = law.broker_of[event.publisher]
+        self.attributes = {**event.attributes, PUBLISHING_BROKER: self.entry}
+        self.wanting = {
+            number: {each.subscription for each in flow.members if self._wants(flow, each)}
+            for number, flow in law.flows.items()
+        }
+        self.trees = {
+            number: self._steered(number) if flow.steered else flow.tree for number, flow in law.flows.items()
+        }
+
+    def journey(self) -> Journey:
+        law = self.law
+        entered = frozenset(number for number, flow in law.flows.items() if flow.events.matches(self.attributes))
+        together = [entered] if law.coalesce else [frozenset({flow}) for flow in sorted(entered)]
+        delay = law.delays[self.event.publisher, self.entry]
+        journey = Journey((self.event.publisher, self.entry), [], [])
+        frames = deque(Frame(self.entry, None, flows, delay) for flows in together)
+        while frames:
+            frame = frames.popleft()
+            crossings = self._crossings(frame)
+            journey.crossings.extend(crossings)
+            journey.copies.extend(self._copies(frame))
+            frames.extend(Frame(each.target, each.source, each.flows, each.delay) for each in crossings)
+        return journey
+
+    def _crossings(self, frame: Frame) -> list[Crossing]:
+        u = frame.broker
+        onward = defaultdict(set)
+        for flow in frame.flows:
+            for v in self.trees[flow].get(u, set()) - {frame.origin}:
+                if self._crosses(flow, u, v):
+                    onward[v].add(flow)
+        return [
+            Crossing(
+                u,
+                v,
+                frozenset(flows),
+                wanted=any(self._wanted_behind(flow, u, v) for flow in flows),
+                delay=frame.delay + self.law.delays[u, v],
+            )
+            for v, flows in sorted(onward.items())
+        ]
+
+    def _crosses(self, flow: int, u: int, v: int) -> bool:
+        row = self.law.rows.get((flow, u, v))
+        if row is None or self.law.flows[flow].steered:
+            return self._wanted_behind(flow, u, v)
+        return row.matches(self.attributes)
+
+    def _wanted_behind(self, flow: int, u: int, v: int) -> bool:
+        brokers = _behind(self.trees[flow], u, v)
+        return any(self._broker(subscription) in brokers for subscription in self.wanting[flow])
+
+    def _copies(self, frame: Frame) -> list[Copy]:
+        u = frame.broker
+        copies = []
+        for client in sorted(client for client, broker in self.law.broker_of.items() if broker == u):
+            crossing = frozenset(flow for flow in frame.flows if self._crosses_to_client(flow, u, client))
+            if crossing:
+                delivered = frozenset().union(*[self._wanted_by(client, flow) for flow in crossing])
+                copies.append(Copy(u, client, crossing, delivered, frame.delay + self.law.delays[u, client]))
+        return copies
+
+    def _crosses_to_client(self, flow: int, u: int, client: int) -> bool:
+        row = self.law.rows.get((flow, u, client))
+        return bool(self._wanted_by(client, flow)) if row is None else row.matches(self.attributes)
+
+    def _wanted_by(self, client: int, flow: int) -> set[int]:
+        """The client's subscriptions that are to get the event in this flow."""
+        own = client == self.event.publisher
+        return {
+            each
+            for each in self.wanting[flow]
+            if self.law.subscriptions[each].client == client and not (own and self.law.subscriptions[each].no_local)
+        }
+
+    def _wants(self, flow: Flow, member: Member) -> bool:
+        return (
+            flow.events.matches(self.attributes)
+            and self.law.subscriptions[member.subscription].filter.matches(self.event.attributes)
+            and (member.part is None or member.part.matches(self.attributes))
+        )
+
+    def _steered(self, flow: int) -> Tree:
+        return steered_tree(self.law.prices, self.entry, {self._broker(each) for each in self.wanting[flow]})
+
+    def _broker(self, subscription: int) -> int:
+        return self.law.broker_of[self.law.subscriptions[subscription].client]
+
+
+def steered_tree(prices: Mapping[Link, float], entry: int, terminals: set[int]) -> Tree:
+    """The union of the cheapest paths from the entry to the terminals.
+
+    Dijkstra's algorithm settles brokers by (price of the path, id). A broker's predecessor is the one that makes its
+    path cheapest; among several that do, of those settled before it, the one with the lowest id.
+    """
+    leaving = defaultdict(list)
+    for (source, target), price in prices.items():
+        leaving[source].append((target, price))
+    best: dict[int, tuple[float, int]] = {entry: (0.0, entry)}  # the price of the path, the predecessor
+    settled: set[int] = set()
+    heap = [(0.0, entry)]
+    while heap:
+        so_far, u = heapq.heappop(heap)
+        if u in settled:
+            continue
+        settled.add(u)
+        for v, price in leaving[u]:
+            if v not in settled and (v not in best or (so_far + price, u) < best[v]):
+                best[v] = (so_far + price, u)
+                heapq.heappush(heap, (so_far + price, v))
+    tree = defaultdict(set)
+    for broker in terminals:
+        while broker != entry:
+            _, before = best[broker]
+            tree[before].add(broker)
+            tree[broker].add(before)
+            broker = before
+    return tree
+
+
+def _behind(tree: Tree, u: int, v: int) -> set[int]:
+    """The brokers on v's side of the link between u and v."""
+    found, ahead = {v}, [v]
+    while ahead:
+        for neighbour in tree[ahead.pop()] - found - {u}:
+            found.add(neighbour)
+            ahead.append(neighbour)
+    return found
+
+
+def _flows(plan: Plan) -> dict[int, Flow]:
+    flows = {
+        row["flow"]: Flow(row["kind"] == STEERED, parse_filter(row["events"]), [], defaultdict(set))
+        for row in plan.flows.to_pylist()
+    }
+    for row in plan.members.to_pylist():
+        part = None if row["part"] is None else parse_filter(row["part"])
+        flows[row["flow"]].members.append(Member(row["subscription"], part))
+    for row in plan.trees.to_pylist():
+        tree = flows[row["flow"]].tree
+        tree[row["source"]].add(row["target"])
+        tree[row["target"]].add(row["source"])
+    return flows
+
+
+def _access_delays(scenario: Scenario, plan: Plan) -> dict[Link, float]:
+    """Between every client and its broker, both ways."""
+    clients, brokers = plan.attachments["client"].to_numpy(), plan.attachments["broker"].to_numpy()
+    access, delays = access_of(scenario), {}
+    up, down = access.up(clients, brokers).delays, access.down(clients, brokers).delays
+    for client, broker, there, back in zip(*(each.tolist() for each in (clients, brokers, up, down)), strict=True):
+        delays[client, broker] = there
+        delays[broker, client] = back
+    return delays

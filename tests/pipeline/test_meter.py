@@ -1,0 +1,55 @@
+"""The meter obeys the law: what it counts is what the reference executor counts, event by event."""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overstory.model.access import access_of
+from overstory.routing.law import Law
+
+from ..plans import events_of, random_plan, random_scenario
+from .meter import meter
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_meter_counts_what_the_law_says(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed)
+    for number in range(5):
+        scenario = random_scenario(dice, tmp_path / str(number))
+        events = events_of(scenario)
+        if not events:
+            continue
+        for _ in range(5):
+            plan = random_plan(dice, scenario)
+            law = Law(scenario, plan)
+            journeys = [(event, law.travel(event)) for event in events]
+            card, traffic = meter(scenario, plan)
+            frames: Counter[tuple[int, int]] = Counter()
+            sizes: Counter[tuple[int, int]] = Counter()
+            access = 0.0
+            links = access_of(scenario)
+            for event, journey in journeys:
+                for crossing in journey.crossings:
+                    frames[crossing.source, crossing.target] += 1
+                    sizes[crossing.source, crossing.target] += event.bytes
+                client, broker = journey.uplink
+                access += event.bytes * float(links.up(np.array([client]), np.array([broker])).prices[0])
+                for copy in journey.copies:
+                    down = links.down(np.array([copy.client]), np.array([copy.broker])).prices[0]
+                    access += event.bytes * float(down)
+            network = scenario.network
+            ends = list(zip(network.ids[network.sources].tolist(), network.ids[network.targets].tolist(), strict=True))
+            assert traffic.frames.tolist() == [frames[link] for link in ends]
+            assert traffic.bytes.tolist() == [sizes[link] for link in ends]
+            copies = [copy for _, journey in journeys for copy in journey.copies]
+            assert card.duplicates == sum(journey.duplicates for _, journey in journeys)
+            assert card.false_positives == sum(journey.false_positives for _, journey in journeys)
+            assert card.discards == sum(journey.discards for _, journey in journeys)
+            assert card.deliveries == sum(len(journey.deliveries) for _, journey in journeys)
+            assert card.access == pytest.approx(scenario.settings.prices.access * access)
+            assert card.mean_delay == pytest.approx(np.mean([copy.delay for copy in copies]) if copies else 0, abs=1e-3)
+            assert card.max_delay == pytest.approx(max((copy.delay for copy in copies), default=0), abs=1e-2)
+            assert card.lower_bound <= card.core + 1e-9
