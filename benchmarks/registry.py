@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import filters, index
+from benchmarks import filters, index, pipeline
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -13,4 +13,6 @@ SUBJECTS: dict[str, Subject] = {
     "size": index.size,
     "change": index.change,
     "covering": index.covering,
+    "spark-match": pipeline.match,
+    "spark-score": pipeline.score,
 }

@@ -21,7 +21,7 @@ from overstory.pipeline.score import counted, scorecard
 def meter(scenario: Scenario, plan: Plan) -> tuple[Scorecard, Traffic]:
     rules, rows, totals = counted_here(scenario, plan)
     graph = scaled(scenario.network, int(totals.publisher_bytes.sum()))
-    parts = bounded([rows], rules.rules, rules.publishers, graph, lightest=0)
+    parts = bounded([rows], rules.rules, rules.publishers, graph)
     bound = Bound(sum(parts) / graph.scale, parts[HELD_OUT] / graph.scale)
     return scorecard(scenario, plan, rules, totals, entries_of(plan, rules), bound)
 

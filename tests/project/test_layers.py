@@ -6,7 +6,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
 LINES = [
-    {"cli", "studio"},
+    {"cli"},
+    {"studio"},
     {"lab", "control"},
     {"broker", "client", "planners", "pipeline"},
     {"routing"},

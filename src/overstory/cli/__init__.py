@@ -1,7 +1,8 @@
 """The command line. One file per command; this one parses arguments and turns errors into exit codes.
 
-Exit codes: 0 ok, 1 failed, 64 usage. Errors are one line on standard error, with a caret below where there is text to
-point into; with ``--json`` they are one JSON object on standard output.
+Exit codes: 0 ok, 1 failed, 3 stale plan, 4 infeasible, 64 usage. Errors are one line on standard error, with a caret
+below where there is text to point into, or one line for each problem of a scenario; with ``--json`` they are one JSON
+object on standard output.
 """
 
 import argparse
@@ -13,11 +14,14 @@ from typing import NoReturn
 
 from overstory.cli import demo as demo_command
 from overstory.cli import filter as filter_command
+from overstory.cli import plan as plan_command
+from overstory.cli import scenario as scenario_command
 from overstory.cli.output import print_error
-from overstory.errors import OverstoryError, UsageError
+from overstory.errors import InfeasibleError, OverstoryError, StalePlanError, UsageError
 
-OK, FAILED, USAGE = 0, 1, 64
-COMMANDS = (demo_command, filter_command)
+OK, FAILED, STALE, INFEASIBLE, USAGE = 0, 1, 3, 4, 64
+CODES = ((UsageError, USAGE), (StalePlanError, STALE), (InfeasibleError, INFEASIBLE), (OverstoryError, FAILED))
+COMMANDS = (demo_command, scenario_command, plan_command, filter_command)
 
 
 class Arguments(argparse.ArgumentParser):
@@ -45,12 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser().parse_args(given)
         arguments.run(arguments)
         sys.stdout.flush()
-    except UsageError as error:
-        print_error(error, as_json)
-        return USAGE
     except OverstoryError as error:
         print_error(error, as_json)
-        return FAILED
+        return next(code for kind, code in CODES if isinstance(error, kind))
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED

@@ -1,87 +1,91 @@
-"""overstory demo: a short tour, every line of which is computed as it is shown."""
+"""overstory demo: the whole story on one machine. A network, a million events, two plans, and which is cheaper."""
 
 import argparse
+import shutil
+import textwrap
+import time
+from pathlib import Path
 from typing import Any
 
+from overstory.cli.engine import Scored, add_options, pipeline_for, scored, sizes_of, write_page
 from overstory.cli.output import print_json
-from overstory.errors import FilterError
-from overstory.filters import Uniform, parse_filter, parse_publication
-from overstory.model.values import Untyped
+from overstory.cli.plan import COLUMNS, command_line, result_as_dict, result_row
+from overstory.cli.tables import table
+from overstory.errors import UsageError
+from overstory.lab.localized import Localized, make_localized
+from overstory.lab.topologies import topology
+from overstory.model.scenario import SETTINGS_FILE, read_scenario
+from overstory.planners.registry import make_plan
 
-TRUTHS = {True: "matches", False: "does not match", None: "unknown, so it does not match"}
+PLANNERS = ("spt", "mst")
+WORKLOAD = Localized(keywords=300, events=1_000_000, locality=0.1)
 
 
 def add_to(commands: Any) -> None:
-    command = commands.add_parser("demo", help="a short tour of what Overstory does today")
-    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command = commands.add_parser("demo", help="the whole story on one machine, in a minute or two")
+    command.add_argument(
+        "--folder", type=Path, default=Path("overstory-demo"), help="where it goes (default: %(default)s)"
+    )
+    command.add_argument("--brokers", type=int, default=100)
+    command.add_argument("--events", type=int, default=WORKLOAD.events)
+    command.add_argument("--seed", type=int, default=1)
+    add_options(command, report=True)
     command.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    sections = [say_what_you_want(), three_values(), untyped_values(), compare_filters(), dialects(), bad_input()]
+    def say(text: str) -> None:
+        if not arguments.json:
+            print(text, flush=True)
+
+    folder = _fresh(arguments.folder)
+    say("A network of brokers, with clients that want keywords which others near them want, too:")
+    parameters = Localized(keywords=WORKLOAD.keywords, events=arguments.events, locality=WORKLOAD.locality)
+    network = topology("transit-stub", arguments.brokers, arguments.seed)
+    make_localized(folder / "scenario", network, parameters, arguments.seed)
+    scenario = read_scenario(folder / "scenario")
+    sizes = sizes_of(scenario) | {"events": parameters.events}
+    say("    " + ", ".join(f"{value:,} {name}" for name, value in sizes.items()))
+    say("\nSpark matches the events, and every plan is priced by the same meter on the whole log:")
+    results = _results(arguments, folder)
+    report = arguments.report or folder / "report.html"
+    write_page(report, scenario, [result.view for result in results], command_line())
     if arguments.json:
-        print_json({"sections": [{"title": title, "lines": lines} for title, lines in sections]})
+        print_json({"scenario": sizes, "plans": list(map(result_as_dict, results)), "report": str(report)})
         return
-    print("\n\n".join("\n".join([title, *(f"    {line}" for line in lines)]) for title, lines in sections))
+    say("\n".join(f"    {line}" for line in table(COLUMNS, list(map(result_row, results))).splitlines()))
+    say(f"\n{_verdict(results[0], results[-1])}")
+    say(f"\nWhere the traffic runs, drawn: {report}")
 
 
-def say_what_you_want() -> tuple[str, list[str]]:
-    wanted = parse_filter("price > 100 AND symbol IN ('IBM', 'AIG') AND region LIKE 'eu-%'")
-    events: list[dict[str, object]] = [
-        {"symbol": "IBM", "price": 120.5, "region": "eu-west"},
-        {"symbol": "IBM", "price": 99, "region": "eu-west"},
-        {"symbol": "AIG", "region": "eu-north"},
-    ]
-    lines = [f"{event}  {TRUTHS[wanted.evaluate(event)]}" for event in events]
-    return "A subscriber says what it wants, and receives only that.", [f"filter: {wanted}", *lines]
-
-
-def three_values() -> tuple[str, list[str]]:
-    texts = ("price > 100", "NOT price > 100", "price > 100 OR symbol = 'IBM'", "price IS NULL")
-    results = [parse_filter(text).evaluate({"symbol": "IBM"}) for text in texts]
-    lines = [f"{text:<30} {TRUTHS[result]}" for text, result in zip(texts, results, strict=True)]
-    return "What is missing is neither true nor false. An event with symbol 'IBM' and no price:", lines
-
-
-def untyped_values() -> tuple[str, list[str]]:
-    event = {"id": Untyped("1e5")}
-    texts = ("id = '1e5'", "id > 100", "id = 100000", "id LIKE '1%'")
-    lines = [f"{text:<30} {TRUTHS[parse_filter(text).evaluate(event)]}" for text in texts]
-    return "An MQTT user property has no type; it shows the face that is asked for. With id 1e5:", lines
-
-
-def compare_filters() -> tuple[str, list[str]]:
-    pairs = [
-        ("price > 50", "price > 100 AND symbol = 'IBM'"),
-        ("price < 10 OR price >= 5", "price = 7.5"),
-        ("x < 5 OR y < 5 OR (x > 4 AND y > 4)", "x IS NOT NULL AND x > 0 AND y > 0"),
-        ("region LIKE 'eu-%'", "region = 'us-east'"),
-    ]
-    lines = []
-    for a, b in pairs:
-        first, second = parse_filter(a), parse_filter(b)
-        relation = "covers" if first.covers(second) else "intersects" if first.intersects(second) else "excludes"
-        lines.append(f"{a}   {relation}   {b}")
-    part = parse_filter("x < 5 OR y < 5").volume({"x": Uniform(0, 10), "y": Uniform(0, 10)})
-    lines.append(f"x < 5 OR y < 5   matches {part:.0%} of events with x and y spread evenly from 0 to 10")
-    return "Brokers ask whether one filter covers another, also where several parts cover it together.", lines
-
-
-def dialects() -> tuple[str, list[str]]:
-    text, publication = (
-        "[class,eq,'STOCK'],[high,>,20],[symbol,str-prefix,'A']",
-        "[class,'STOCK'],[symbol,'AAPL'],[high,64.25]",
+def _verdict(best: Scored, other: Scored) -> str:
+    cost, card = best.view.scorecard.cost, best.view.scorecard
+    text = (
+        f"{best.name} is {1 - cost / other.view.scorecard.cost:.1%} cheaper than {other.name}, and flooding would cost "
+        f"{card.flood / cost:.1f} times as much. No plan can cost less than {card.lower_bound:,.0f}: that is "
+        f"certified, so {best.name} is at most {card.gap or 0:.1%} above the least possible."
     )
-    wanted = parse_filter(text, "padres")
-    lines = [text, f"is {wanted}", f"{publication}  {TRUTHS[wanted.evaluate(parse_publication(publication))]}"]
-    return "The same in the notation of PADRES:", lines
+    return textwrap.fill(text, 100)
 
 
-def bad_input() -> tuple[str, list[str]]:
-    lines = []
-    for text in ("price > AND symbol = 'IBM'", "symbol = 'IBM"):
-        try:
-            parse_filter(text)
-        except FilterError as error:
-            lines += str(error).splitlines()
-    return "A mistake is shown where it is:", lines
+def _fresh(folder: Path) -> Path:
+    """An old demo makes room for a new one; anything else stays."""
+    if folder.exists():
+        if not (folder / "scenario" / SETTINGS_FILE).exists():
+            raise UsageError(f"{folder} exists, and is no earlier demo; give another one with --folder")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _results(arguments: argparse.Namespace, folder: Path) -> list[Scored]:
+    scenario = read_scenario(folder / "scenario")
+    results = []
+    with pipeline_for(arguments) as pipeline:
+        pipeline.validate(scenario)
+        for name in PLANNERS:
+            started = time.monotonic()
+            plan = make_plan(name, scenario, pipeline, {}, arguments.seed)
+            results.append(scored(name, scenario, plan, pipeline, arguments.bound_effort, started))
+            plan.write(folder / name)
+    return sorted(results, key=lambda result: result.view.scorecard.cost)

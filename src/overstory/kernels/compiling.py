@@ -26,7 +26,8 @@ def kernel(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """For what is called in the innermost loops and hands an array on: a call would count its owners each time."""
+    """For what is called in the innermost loops and takes or gives arrays: a call would hand each of them over, and
+    count its owners."""
     compiled: Any = numba.njit(inline="always", error_model="numpy")(function)
     return cast(Function, compiled)
 

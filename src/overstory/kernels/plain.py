@@ -2,8 +2,8 @@
 
 Same names, same arguments, same results; slow, and right by inspection. There is no tree here, no bins and no hashing:
 ``match`` looks at every box, ``encode`` has a dictionary, ``filters_of`` goes from filters to boxes where the kernel
-goes from boxes to filters, ``ascent_bounds`` makes one raise at a time and forgets all it saw. Only the layout of the
-store is shared (see ``store``).
+goes from boxes to filters, ``ascent_bounds`` makes one raise at a time and forgets all it saw, ``cheapest_paths`` has
+no heap. Only the layout of the store is shared (see ``store``).
 """
 
 import re
@@ -18,6 +18,7 @@ from overstory.kernels.cells import KEY, MISSING, TEXT, UNTYPED, WORDS, Cells
 from overstory.kernels.compiling import Array
 from overstory.kernels.keys import BEYOND, LEAST, MAGNITUDE, SMALLEST, TOP
 from overstory.kernels.match import Events, Scratch
+from overstory.kernels.sets import FIRST, SECOND
 from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, NONE, TOKENS_USED, Store
 from overstory.kernels.texts import EQUAL, LIST, NUMBER, PREFIX, PRESENT, STRING, WORD
 
@@ -286,3 +287,72 @@ def _with_joined(within: Array, sources: Array, targets: Array) -> Array:
 def farthest_bounds(distances: Array, roots: Array, terminal_offsets: Array, terminals: Array, out: Array) -> None:
     for i, (start, stop) in enumerate(pairwise(terminal_offsets.tolist())):
         out[i] = distances[roots[i], terminals[start:stop]].max(initial=0)
+
+
+# Paths and forests
+
+
+def cheapest_paths(
+    offsets: Array, targets: Array, prices: Array, sources: Array, distances: Array, before: Array
+) -> None:
+    """No heap: each time all brokers are looked at for the one that is settled next."""
+    links = list(zip(_owners(offsets).tolist(), targets.tolist(), prices.tolist(), strict=True))
+    for row, source in enumerate(sources.tolist()):
+        reached = {source: (0.0, NONE)}  # the price of the path, and the broker before
+        settled: set[int] = set()
+        while left := [(price, broker) for broker, (price, _) in reached.items() if broker not in settled]:
+            so_far, here = min(left)
+            settled.add(here)
+            for one, there, price in links:
+                if one == here and there not in settled and so_far + price < np.inf:
+                    reached[there] = min(reached.get(there, (np.inf, NONE)), (so_far + price, here))
+        distances[row], before[row] = np.inf, NONE
+        for broker, (price, previous) in reached.items():
+            distances[row, broker], before[row, broker] = price, previous
+
+
+def root_forest(offsets: Array, neighbours: Array, parent: Array, depth: Array) -> int:
+    """One level after the other."""
+    sources = _owners(offsets)
+    parent[:], depth[:] = NONE, NONE
+    trees = 0
+    while (depth == NONE).any():
+        trees += 1
+        level = [int(np.flatnonzero(depth == NONE)[0])]
+        depth[level] = 0
+        while level:
+            following = []
+            for node in level:
+                for other in neighbours[sources == node].tolist():
+                    if depth[other] == NONE:
+                        parent[other], depth[other] = node, depth[node] + 1
+                        following.append(other)
+            level = following
+    return len(neighbours) // 2 - (len(parent) - trees)
+
+
+# Sets
+
+
+def hash_sets(offsets: Array, values: Array) -> tuple[Array, Array]:
+    """With Python's integers, of which the last 64 bits are kept."""
+    found = []
+    for start, stop in pairwise(offsets.tolist()):
+        one, other = int(FIRST), int(SECOND)
+        for value in values[start:stop].tolist():
+            one = _mixed(one ^ value) + value
+            other = _mixed(other + value) ^ one
+        found.append((_signed(one), _signed(other)))
+    columns = np.array(found, np.int64).reshape(-1, 2)
+    return columns[:, 0], columns[:, 1]
+
+
+def _mixed(value: int) -> int:
+    bits = value & (2**64 - 1)
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        bits = (bits ^ bits >> 33) * factor & (2**64 - 1)
+    return bits ^ bits >> 33
+
+
+def _signed(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63

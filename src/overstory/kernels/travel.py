@@ -7,13 +7,14 @@ same flows are one *group*: they receive the same copies.
 For one row: the predicates that hold are marked; they tell which members want it in which flow; from the brokers of
 those, each flow's tree is marked back to the publishing broker, so that a broker is marked if and only if somebody
 behind it (or at it) wants the event. Then frames go out from the publishing broker, and split where their flows part.
+A flow without rows goes just where the marks lead; only where there are rows are all links of a broker looked at.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.compiling import Array, inlined, kernel
 from overstory.kernels.store import with_room
 
 NONE = -1
@@ -40,10 +41,9 @@ class Rules(NamedTuple):
     flow_tree: Array  # a tree; of a steered flow that of the first broker, and those of the others behind it
     flow_steered: Array
     flow_watched: Array  # the flows with rows: events may travel in them that nobody wants
+    flow_is_watched: Array  # by flow
     place: Array  # by tree and by broker: the node, NONE if the broker is not in the tree
-    node_broker: Array
-    node_parent: Array
-    node_depth: Array
+    nodes: Array  # see NODE
     edge_offsets: Array  # by node
     edge_node: Array
     edge_link: Array
@@ -54,6 +54,11 @@ class Rules(NamedTuple):
     link_target: Array
     link_delay: Array  # microseconds
     coalesce: Array  # one truth
+
+
+# A node of a tree: its broker, its parent and depth, and the links from the parent and to it. One row, since what a
+# frame needs of a node is then fetched at once.
+NODE = np.dtype([(name, np.int32) for name in ("broker", "parent", "depth", "down", "up")])
 
 
 class Rows(NamedTuple):
@@ -103,23 +108,24 @@ class Marks(NamedTuple):
     """Scratch. A mark stands if it is the number of the row, or of the frame."""
 
     held: Array  # by predicate
-    marked: Array  # by node: on the way to somebody who wants the event
-    first_want: Array  # by node: the last want there, which leads to the others
-    wanting: Array  # by node: whether first_want stands
+    nodes: Array  # see MARK
     entered: Array  # by flow
     top: Array  # by flow: the highest marked node above the publishing broker
     arrived: Array  # by broker
     served: Array  # by group: the last frame that it got a copy of
 
 
+# Of a node: whether it is on the way to somebody who wants the event, or at it; if so, the first of its children that
+# are, and the next child of its parent; whether the event goes up from it; whether somebody at it wants the event, and
+# the last such want, which leads to the others.
+MARK = np.dtype([(name, np.int32) for name in ("marked", "child", "sibling", "rising", "wanting", "want")])
+
+
 @kernel
 def travel(rules: Rules, rows: Rows, totals: Totals) -> None:
-    predicates, nodes = len(rules.member_offsets) - 1, len(rules.node_broker)
     marks = Marks(
-        np.zeros(predicates, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
+        np.zeros(len(rules.member_offsets) - 1, np.int64),
+        np.zeros(len(rules.nodes), MARK),
         np.zeros(len(rules.flow_events), np.int64),
         np.zeros(len(rules.flow_events), np.int64),
         np.zeros(rules.place.shape[1], np.int64),
@@ -140,12 +146,12 @@ def travel(rules: Rules, rows: Rows, totals: Totals) -> None:
             frame = _send(rules, rows, row, totals, marks, wants, flows, entered, frame)
 
 
-@kernel
+@inlined
 def _holds(marks: Marks, predicate: int, row: int) -> bool:
     return predicate == NONE or marks.held[predicate] == row + 1
 
 
-@kernel
+@inlined
 def _node(rules: Rules, flow: int, entry: int, broker: int) -> int:
     return rules.place[rules.flow_tree[flow] + (entry if rules.flow_steered[flow] else 0), broker]
 
@@ -188,7 +194,8 @@ def _flows(
         here = _node(rules, flow, entry, entry)
         if here == NONE:
             continue  # only in a plan that breaks the law
-        marks.entered[flow], marks.top[flow], marks.marked[here] = row + 1, here, row + 1
+        marks.entered[flow], marks.top[flow] = row + 1, here
+        marks.nodes[here].marked, marks.nodes[here].child = row + 1, NONE
         flows = with_room(flows, entered + 1)
         flows[entered] = flow
         entered += 1
@@ -197,24 +204,32 @@ def _flows(
         node = _node(rules, flow, entry, rules.group_broker[rules.member_group[wants[1, want]]])
         if marks.entered[flow] != row + 1 or node == NONE:
             continue
-        wants[2, want] = marks.first_want[node] if marks.wanting[node] == row + 1 else NONE
-        marks.first_want[node], marks.wanting[node] = want, row + 1
+        mark = marks.nodes[node]
+        wants[2, want] = mark.want if mark.wanting == row + 1 else NONE
+        mark.want, mark.wanting = want, row + 1
         _mark_way(rules, marks, flow, node, row + 1)
     return entered, flows
 
 
-@kernel
+@inlined
 def _mark_way(rules: Rules, marks: Marks, flow: int, node: int, stamp: int) -> None:
     """Marks all nodes between this one and those that are marked already. These reach from the publishing broker up to
     ``top``, and down from there."""
-    top, depth, parent = marks.top[flow], rules.node_depth, rules.node_parent
-    while marks.marked[node] != stamp and node != top:
-        if depth[node] >= depth[top]:
-            marks.marked[node] = stamp
-            node = parent[node]
+    top, below = marks.top[flow], NONE
+    while marks.nodes[node].marked != stamp:
+        if rules.nodes[node].depth >= rules.nodes[top].depth:
+            marks.nodes[node].marked, marks.nodes[node].child = stamp, below
+            if below != NONE:
+                marks.nodes[below].sibling = NONE
+            below = node
+            node = rules.nodes[node].parent
         else:
-            top = parent[top]
-            marks.marked[top] = stamp
+            marks.nodes[top].rising = stamp
+            top = rules.nodes[top].parent
+            marks.nodes[top].marked, marks.nodes[top].child = stamp, NONE
+    if below != NONE:
+        marks.nodes[below].sibling = marks.nodes[node].child
+        marks.nodes[node].child = below
     marks.top[flow] = top
 
 
@@ -251,24 +266,7 @@ def _send(
         begin, end = waiting[height + 2], waiting[height + 3]
         frame += 1
         _serve(rules, rows, row, totals, marks, wants, carried, begin, end, broker, delay, frame)
-        count = 0
-        for i in range(begin, end):
-            node = _node(rules, carried[i], entry, broker)
-            for edge in range(rules.edge_offsets[node], rules.edge_offsets[node + 1]):
-                there, given = rules.edge_node[edge], rules.edge_row[edge]
-                wanted = marks.marked[there] == row + 1
-                crosses = wanted if given == NONE else marks.held[given] == row + 1
-                if crosses and rules.node_broker[there] != source:
-                    if count == crossing.shape[1]:
-                        larger = np.empty((2, 2 * count), np.int64)
-                        larger[:, :count] = crossing
-                        crossing = larger
-                    at = count  # in order of links, as far as there are few
-                    while at and crossing[0, at - 1] >> 1 > rules.edge_link[edge]:
-                        crossing[0, at], crossing[1, at] = crossing[0, at - 1], crossing[1, at - 1]
-                        at -= 1
-                    crossing[0, at], crossing[1, at] = rules.edge_link[edge] << 1 | wanted, carried[i]
-                    count += 1
+        count, crossing = _crossings(rules, marks, row, carried, begin, end, broker, source, entry, crossing)
         carried = with_room(carried, end + count)
         waiting = with_room(waiting, height + 5 * count)
         start, wanted = end, False
@@ -284,14 +282,66 @@ def _send(
     return frame
 
 
-@kernel
+@inlined
+def _crossings(
+    rules: Rules,
+    marks: Marks,
+    row: int,
+    carried: Array,
+    begin: int,
+    end: int,
+    broker: int,
+    source: int,
+    entry: int,
+    crossing: Array,
+) -> tuple[int, Array]:
+    """Where the flows of a frame go on from its broker: in two lines the link, with a bit that tells whether somebody
+    behind it wants the event, and the flow; in the order of links."""
+    count = 0
+    for i in range(begin, end):
+        flow = carried[i]
+        node = _node(rules, flow, entry, broker)
+        edges = rules.edge_offsets[node + 1] - rules.edge_offsets[node]
+        if count + edges > crossing.shape[1]:
+            larger = np.empty((2, 2 * (count + edges)), np.int64)
+            larger[:, :count] = crossing[:, :count]
+            crossing = larger
+        if rules.flow_is_watched[flow]:
+            for edge in range(rules.edge_offsets[node], rules.edge_offsets[node + 1]):
+                there, given = rules.edge_node[edge], rules.edge_row[edge]
+                wanted = marks.nodes[there].marked == row + 1
+                crosses = wanted if given == NONE else marks.held[given] == row + 1
+                if crosses and rules.nodes[there].broker != source:
+                    count = _enter(crossing, count, rules.edge_link[edge] << 1 | wanted, flow)
+        elif marks.nodes[node].marked == row + 1:
+            child = marks.nodes[node].child
+            while child != NONE:
+                count = _enter(crossing, count, np.int64(rules.nodes[child].down) << 1 | 1, flow)
+                child = marks.nodes[child].sibling
+            if marks.nodes[node].rising == row + 1:
+                count = _enter(crossing, count, np.int64(rules.nodes[node].up) << 1 | 1, flow)
+    return count, crossing
+
+
+@inlined
+def _enter(crossing: Array, count: int, link: int, flow: int) -> int:
+    """In the order of links: there are few. Returns how many there are now."""
+    at = count
+    while at and crossing[0, at - 1] >> 1 > link >> 1:
+        crossing[0, at], crossing[1, at] = crossing[0, at - 1], crossing[1, at - 1]
+        at -= 1
+    crossing[0, at], crossing[1, at] = link, flow
+    return count + 1
+
+
+@inlined
 def _wait(waiting: Array, height: int, broker: int, source: int, begin: int, end: int, delay: int) -> int:
     waiting[height], waiting[height + 1] = broker, source
     waiting[height + 2], waiting[height + 3], waiting[height + 4] = begin, end, delay
     return height + 5
 
 
-@kernel
+@inlined
 def _cross(
     rules: Rules,
     rows: Rows,
@@ -317,7 +367,7 @@ def _cross(
     return target
 
 
-@kernel
+@inlined
 def _serve(
     rules: Rules,
     rows: Rows,
@@ -337,7 +387,7 @@ def _serve(
     entry = rules.publisher_broker[rows.publisher[row]]
     for i in range(begin, end):
         node = _node(rules, carried[i], entry, broker)
-        want = marks.first_want[node] if marks.wanting[node] == row + 1 else NONE
+        want = np.int64(marks.nodes[node].want) if marks.nodes[node].wanting == row + 1 else NONE
         while want != NONE:
             member = wants[1, want]
             group = rules.member_group[member]
@@ -356,7 +406,7 @@ def _serve(
                     _copy(rules, rows, row, totals, marks, group, delay, frame)
 
 
-@kernel
+@inlined
 def _copy(rules: Rules, rows: Rows, row: int, totals: Totals, marks: Marks, group: int, delay: int, frame: int) -> None:
     """One for each client of the group, but one a frame."""
     if marks.served[group] == frame:

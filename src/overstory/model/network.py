@@ -55,6 +55,11 @@ class Network:
     def sources(self) -> Ints:
         return np.repeat(np.arange(len(self.ids)), np.diff(self.offsets))
 
+    @cached_property
+    def back(self) -> Ints:
+        """For each link the one that leads back, -1 if there is none: then it is in no tree."""
+        return self.link_between(self.targets, self.sources)
+
     def positions(self, ids: Ints) -> Ints:
         """Of brokers, by their ids; all must be known."""
         return np.searchsorted(self.ids, ids)
@@ -75,8 +80,10 @@ class Network:
         return csr_array((np.maximum(weights, 1e-12), self.targets, self.offsets), shape=(size, size))
 
     def unreached(self) -> Ints:
-        """Brokers that cannot be reached from the first one and back."""
+        """Brokers that cannot be reached from the first one and back over the same links."""
         if len(self.ids) == 0:
             return np.empty(0, np.int64)
-        _, component = connected_components(self.weighted(np.ones(len(self.targets))), connection="strong")
+        both = self.back >= 0
+        ends = (np.ones(both.sum()), (self.sources[both], self.targets[both]))
+        _, component = connected_components(csr_array(ends, shape=(len(self), len(self))), directed=False)
         return np.flatnonzero(component != component[0])

@@ -162,7 +162,8 @@ def _not_from_zero_up(column: pa.ChunkedArray, name: str) -> list[Problem]:
 
 
 def _no_coordinates(rows: pa.Table, table: str) -> list[Problem]:
-    missing = rows_where(pc.or_(pc.is_null(rows["x"]), pc.is_null(rows["y"])))
+    known = [np.isfinite(rows[name].to_numpy()) for name in ("x", "y")]  # null is NaN there
+    missing = np.flatnonzero(~(known[0] & known[1])).tolist()
     return problems_at(missing, table, "x", lambda _: "the euclidean metric of scenario.toml needs both coordinates")
 
 
@@ -173,7 +174,8 @@ def _disconnected(scenario: Scenario) -> list[Problem]:
         return []
     some = ", ".join(map(str, network.ids[unreached[:5]].tolist()))
     what = f"the network is not connected: {len(unreached):,} brokers cannot be reached from broker {network.ids[0]}"
-    return [Problem(LINKS.name, None, None, f"{what} and back (broker {some}{', …' if len(unreached) > 5 else ''})")]
+    which = f"(broker {some}{', …' if len(unreached) > 5 else ''})"
+    return [Problem(LINKS.name, None, None, f"{what} and back over the same links {which}")]
 
 
 def write_scenario(
@@ -191,4 +193,10 @@ def write_scenario(
         if isinstance(events, Path):
             events.replace(unfinished / "events.parquet")
         else:
-            pq.write_table(events, unfinished / "events.parquet", compression="zstd")
+            pq.write_table(events.cast(_as_read(events.schema)), unfinished / "events.parquet", compression="zstd")
+
+
+def _as_read(schema: pa.Schema) -> pa.Schema:
+    """Items of lists are called as they are when Parquet is read, so that what was read is written as it was."""
+    words = pa.list_(pa.field("element", pa.string()))
+    return pa.schema([field.with_type(words) if field.type == words else field for field in schema])

@@ -1,41 +1,43 @@
 """What ``scenario.toml`` says: prices, limits, and how frames and access links are counted."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]  # neither infinite nor NaN
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the parts of the one cost. A part with price 0 is measured, and costs nothing."""
 
-    core: float = 1.0  # of a byte on a broker link, times the price of the link
-    access: float = 0.0  # of a byte on a client link, times the price of the link
-    upkeep_core: float = 0.0  # of an entry on a broker link, for an interval
-    upkeep_access: float = 0.0  # of an entry on a client link, for an interval
-    upkeep_association: float = 0.0  # of an association, for an interval
-    control: float = 0.0  # of a message on a link
+    core: Amount = 1.0  # of a byte on a broker link, times the price of the link
+    access: Amount = 0.0  # of a byte on a client link, times the price of the link
+    upkeep_core: Amount = 0.0  # of an entry on a broker link, for an interval
+    upkeep_access: Amount = 0.0  # of an entry on a client link, for an interval
+    upkeep_association: Amount = 0.0  # of an association, for an interval
+    control: Amount = 0.0  # of a message on a link
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):  # TOML has no null
     """A plan that exceeds one is not dearer but not allowed."""
 
-    delay: float | None = None  # milliseconds from publisher to subscriber
-    load: float | None = None  # the clients of a broker, relative to an equal share of all clients
+    delay: Amount | None = None  # milliseconds from publisher to subscriber
+    load: Amount | None = None  # the clients of a broker, relative to an equal share of all clients
 
 
 class Access(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Client links that no table lists: priced by the distance of coordinates."""
 
     metric: Literal["none", "euclidean"] = "none"
-    price: float = 1.0  # of a byte, for a unit of distance
-    delay: float = 0.0  # milliseconds for a unit of distance
+    price: Amount = 1.0  # of a byte, for a unit of distance
+    delay: Amount = 0.0  # milliseconds for a unit of distance
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format_version: int = 1
     name: str = "scenario"
     coalesce: bool = True  # one copy of an event while its flows share links
-    intervals: float = 1.0  # renewals of leases in the window of the log
+    intervals: Amount = 1.0  # renewals of leases in the window of the log
     prices: Prices = Prices()
     limits: Limits = Limits()
     access: Access = Access()

@@ -7,9 +7,8 @@ from overstory.model.network import Ints, Network
 
 def minimum_spanning_tree(network: Network) -> tuple[Ints, Ints]:
     """Both ends of its links, by position: Kruskal's, by the mean price of both directions, then by the ends."""
-    back = network.link_between(network.targets, network.sources)
-    once = np.flatnonzero((network.sources < network.targets) & (back >= 0))
-    mean = (network.prices[once] + network.prices[back[once]]) / 2
+    once = np.flatnonzero((network.sources < network.targets) & (network.back >= 0))
+    mean = (network.prices[once] + network.prices[network.back[once]]) / 2
     root = list(range(len(network)))
 
     def find(broker: int) -> int:

@@ -3,7 +3,7 @@
 Every event must reach the brokers of all who want it, so it costs at least the cheapest set of links that joins them to
 its publisher. Dual ascent bounds that from below (``kernels.ascent``). Prices are rounded down to integers, so that no
 rounding lifts the bound. Rows beyond the effort given, the lightest, are bounded by the distance of their farthest
-terminal.
+terminal; of rows with the same weight their hashes choose, so that the bound does not depend on their order.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Ints = NDArray[np.int64]
-EFFORT = 20_000  # rows that dual ascent is run for: some ten seconds on two cores at 5,000 brokers
+EFFORT = 10**8  # rows times brokers that dual ascent is run for: some ten seconds on two cores
 FINEST = 2**20  # that a price of 1 is counted in, at most
 
 
@@ -43,11 +43,37 @@ class Scaled(NamedTuple):
     scale: int
 
 
+class Heaviest(NamedTuple):
+    """Which rows dual ascent is run for: heavier ones than this weight, and a share of those that have it."""
+
+    weight: int
+    share: int  # of 2 ** 32
+
+    def among(self, weights: Ints, hashes: Ints) -> NDArray[np.bool_]:
+        lucky = (hashes & (2**32 - 1)) < self.share
+        chosen: NDArray[np.bool_] = (weights > self.weight) | ((weights == self.weight) & lucky)
+        return chosen
+
+
+ALL = Heaviest(-1, 0)
+
+
+def heaviest(weights: Ints, counts: Ints, most: int) -> Heaviest:
+    """At most so many rows, about, of which there are ``counts`` with each of the weights, descending."""
+    total = np.cumsum(counts)
+    over = np.flatnonzero(total > most)
+    if not len(over):
+        return ALL
+    border = over[0]
+    left = most - int(total[border] - counts[border])
+    return Heaviest(int(weights[border]), (left << 32) // int(counts[border]))
+
+
 def scaled(network: Network, bytes_in_all: int) -> Scaled:
     """As fine as can be without the sum of all bounds leaving 63 bits."""
     whole = np.all(network.prices == np.floor(network.prices))
     most = max(1.0, float(network.prices.sum())) * max(bytes_in_all, 1)
-    scale = 1 if whole else max(1, min(FINEST, int(2**61 / most)))
+    scale = 1 if whole else min(FINEST, 1 << max(int(2**61 / most).bit_length() - 1, 0))  # so that products are exact
     return Scaled(network.offsets, network.targets, np.floor(network.prices * scale).astype(np.int64), scale)
 
 
@@ -58,34 +84,32 @@ def bound_of(rows: "DataFrame", metered: Metered, network: Network, effort: int 
     sizes = rows.groupBy("bytes").agg(sql.count("*").alias("rows")).orderBy(sql.desc("bytes")).toArrow()
     weights, counts = np.asarray(sizes["bytes"]), np.asarray(sizes["rows"])
     graph = scaled(network, int((weights * counts).sum()))
-    fits = np.flatnonzero(np.cumsum(counts) > effort)
-    lightest = int(weights[fits[0]]) + 1 if len(fits) else 0  # of the rows that dual ascent is run for
+    chosen = heaviest(weights, counts, effort // len(network))
     context = rows.sparkSession.sparkContext
     given = context.broadcast((metered.rules, metered.publishers, graph))
 
     def bounds(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rules, publishers, graph = given.value
-        found = bounded(batches, rules, publishers, graph, lightest)
+        found = bounded(batches, rules, publishers, graph, chosen)
         yield pa.RecordBatch.from_pydict({f"part{part}": [found[part]] for part in range(PARTS)})
 
     columns = ", ".join(f"part{part} bigint" for part in range(PARTS))
-    sums = rows.repartition(4 * context.defaultParallelism).mapInArrow(bounds, columns).toArrow()
+    sums = rows.repartition(2 * context.defaultParallelism).mapInArrow(bounds, columns).toArrow()
     parts = [sum(sums[f"part{part}"].to_pylist()) for part in range(PARTS)]
     return Bound(sum(parts) / graph.scale, parts[HELD_OUT] / graph.scale)
 
 
 def bounded(
-    batches: Iterable[pa.RecordBatch], rules: Rules, publishers: Ints, graph: Scaled, lightest: int
+    batches: Iterable[pa.RecordBatch], rules: Rules, publishers: Ints, graph: Scaled, chosen: Heaviest = ALL
 ) -> list[int]:
     """Sums of bounds times bytes, by part, in units of the scaled price."""
     parts = [0] * PARTS
     for batch in batches:
         rows = rows_of(batch, publishers)
         roots, offsets, terminals = terminal_sets(rules, rows)
-        heavy = rows.bytes >= lightest
+        heavy = chosen.among(rows.bytes, np.asarray(batch.column("high")))
         bounds = np.zeros(len(roots), np.int64)
-        for chosen, kernel in ((heavy, _ascent), (np.ones(len(roots), bool), _farthest)):
-            some = np.flatnonzero(chosen)
+        for some, kernel in ((np.flatnonzero(heavy), _ascent), (np.arange(len(roots)), _farthest)):
             if len(some):
                 bounds[some] = np.maximum(bounds[some], kernel(graph, roots[some], *_picked(offsets, terminals, some)))
         for part in range(PARTS):

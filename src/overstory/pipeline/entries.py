@@ -1,23 +1,36 @@
 """Entries: the routing state that a plan keeps alive, which upkeep prices.
 
 An entry is one row of ``filters``; where a flow has no row for a directed link, one filter for each that members behind
-the link have and that no other of theirs covers. Every broker announces everything, so there is an announcer behind
-each link.
+the link have and that no other of theirs covers. Equal filters are one. Every broker announces everything, so there is
+an announcer behind each link.
+
+How they are counted without looking at every link's filters: let A be the brokers of a filter's members in a flow, and
+B those of all filters that cover it. Behind a link it needs an entry if A is there and B is not.
+
+- Below a node (behind the link down to it) that is the case if A is below it, but not the *tops*: for each of A the
+  first node on the way to the root that has B below it. How many of a set are below a node, counted as one: a mark at
+  each, less one where the ways of two that follow each other in preorder meet; the sum of marks below is 1 or 0.
+- The other nodes (behind the link up from it) have some of A or B unless all of both stand below the node, that is,
+  unless it is above where all their ways to the root meet; and likewise some of B. Where they have some of A or B and
+  none of B, the filter needs an entry.
 """
 
-from collections import defaultdict
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.filters import Filter, parse_filter
+from overstory.filters import parse_filter
+from overstory.kernels.forest import Forest
 from overstory.kernels.travel import NONE, Rules
 from overstory.matching import CoveringIndex
 from overstory.model.plan import Plan
 from overstory.pipeline.rules import Metered
 
 Ints = NDArray[np.int64]
+AT_ONCE = 1 << 22  # pairs of a broker and a covering filter that are looked at together
 
 
 class Entries(NamedTuple):
@@ -28,89 +41,168 @@ class Entries(NamedTuple):
 
 def entries_of(plan: Plan, metered: Metered) -> Entries:
     rules = metered.rules
-    texts = metered.predicates.texts
-    flow_of_tree = np.arange(len(rules.flow_tree))
-    core = access = 0
-    for flow in flow_of_tree.tolist():
-        mine = np.flatnonzero(rules.member_flow == flow)
-        covers = Covers(
-            {number: parse_filter(texts[number]) for number in np.unique(_predicates(rules, mine)).tolist()}
-        )
-        access += _access_entries(rules, flow, mine, covers)
-        if not rules.flow_steered[flow]:
-            core += _core_entries(rules, flow, mine, covers)
-    return Entries(core, access, int(plan.flows["associations"].to_numpy().sum()))
+    numbers, wanted = np.unique(
+        np.repeat(np.arange(len(rules.member_offsets) - 1), np.diff(rules.member_offsets)), return_inverse=True
+    )
+    covers = covers_of(tuple(metered.predicates.texts[number] for number in numbers.tolist()))
+    wanted = covers.same[wanted]
+    return Entries(
+        _core_entries(rules, wanted, covers),
+        _access_entries(rules, wanted, covers),
+        int(plan.flows["associations"].to_numpy().sum()),
+    )
 
 
-class Covers:
-    """Of some filters, which others cover each. Of equal ones the first stands for all."""
+class Covers(NamedTuple):
+    """Of some filters, numbered from 0. Of equal ones the first stands for all, and it alone covers others."""
 
-    def __init__(self, filters: dict[int, Filter]) -> None:
-        numbers = list(filters)
-        index = CoveringIndex(filters.values())
-        self.same: dict[int, int] = {}
-        self.above: dict[int, frozenset[int]] = {}
-        for number, each in filters.items():
-            found = [numbers[other] for other in index.covering(each)]
-            equal = [other for other in found if each.covers(filters[other])]
-            self.same[number] = min(equal, default=number)
-            self.above[number] = frozenset(found) - frozenset(equal)
-
-    def uncovered(self, numbers: set[int]) -> int:
-        distinct = {self.same[number] for number in numbers}
-        return sum(not (self.above[number] & numbers) for number in distinct)
+    same: Ints
+    offsets: Ints
+    above: Ints  # between offsets i and i + 1 those that cover i and are not equal to it
 
 
-def _predicates(rules: Rules, members: Ints) -> Ints:
-    return np.searchsorted(rules.member_offsets, members, "right") - 1
-
-
-def _access_entries(rules: Rules, flow: int, members: Ints, covers: Covers) -> int:
-    """Of the clients of all groups: one for a row, else the uncovered filters."""
-    wanted: dict[int, set[int]] = defaultdict(set)
-    for member, predicate in zip(members.tolist(), _predicates(rules, members).tolist(), strict=True):
-        if rules.member_row[member] == NONE:
-            wanted[int(rules.member_group[member])].add(predicate)
-    found = sum(covers.uncovered(numbers) * int(rules.group_size[group]) for group, numbers in wanted.items())
-    if len(rules.access_offsets) > 1:
-        brokers = rules.place.shape[1]
-        first, last = rules.access_offsets[flow * brokers], rules.access_offsets[(flow + 1) * brokers]
-        found += int(rules.group_size[rules.access_group[first:last]].sum())
-    return found
-
-
-def _core_entries(rules: Rules, flow: int, members: Ints, covers: Covers) -> int:
-    """On both directions of every link of the tree. Behind a link from parent to child is what stands below the child;
-    the other way round, all the rest."""
-    place = rules.place[rules.flow_tree[flow]]
-    nodes = place[place != NONE]
-    behind: dict[int, dict[int, int]] = {node: {} for node in nodes.tolist()}  # by node: how often each filter is there
-    for member, predicate in zip(members.tolist(), _predicates(rules, members).tolist(), strict=True):
-        here = behind[int(place[rules.group_broker[rules.member_group[member]]])]
-        here[predicate] = here.get(predicate, 0) + 1
-    every: dict[int, int] = {}
-    for here in behind.values():
-        _put_in(every, here)
-    found = 0
-    for node in nodes[np.argsort(-rules.node_depth[nodes], kind="stable")].tolist():
-        parent = int(rules.node_parent[node])
-        if parent == NONE:
+@lru_cache(maxsize=2)
+def covers_of(texts: tuple[str, ...]) -> Covers:
+    """Kept, since one plan after the other asks for those of the same subscriptions."""
+    filters = list(map(parse_filter, texts))
+    index = CoveringIndex(filters)
+    same = np.arange(len(filters))
+    pairs: list[tuple[int, int]] = []
+    for number, each in enumerate(filters):
+        found = index.covering(each)
+        if found == [number]:
             continue
-        below = behind.pop(node)
-        found += _on_link(rules, parent, node, covers, set(below))
-        rest = {number for number, count in every.items() if below.get(number, 0) < count}
-        found += _on_link(rules, node, parent, covers, rest)
-        behind[parent] = _put_in(*sorted((behind[parent], below), key=len, reverse=True))
-    return found
+        equal = {other for other in found if other == number or each.covers(filters[other])}
+        same[number] = min(equal)
+        if same[number] == number:
+            pairs += [(number, other) for other in found if other not in equal]
+    one, above = np.array(pairs, np.int64).reshape(-1, 2).T
+    one, above = np.divmod(np.unique(one * max(len(filters), 1) + same[above]), max(len(filters), 1))
+    return Covers(same, np.searchsorted(one, np.arange(len(filters) + 1)), above)
 
 
-def _put_in(larger: dict[int, int], smaller: dict[int, int]) -> dict[int, int]:
-    for number, count in smaller.items():
-        larger[number] = larger.get(number, 0) + count
-    return larger
+def _access_entries(rules: Rules, wanted: Ints, covers: Covers) -> int:
+    """Of the clients of all groups: one for a row, else the uncovered filters."""
+    exact = rules.member_row == NONE
+    flow, group, wanted = rules.member_flow[exact], rules.member_group[exact], wanted[exact]
+    places, place = _distinct(flow, group, len(rules.group_broker))
+    keys, _ = _distinct(place, wanted, len(covers.same))
+    covered = np.zeros(len(keys), bool)
+    for some, _ in _covering(keys, covers):
+        covered[some] = True
+    sizes = rules.group_size[places % len(rules.group_broker)][keys // len(covers.same)]
+    return int(sizes[~covered].sum() + rules.group_size[rules.access_group].sum())
 
 
-def _on_link(rules: Rules, node: int, other: int, covers: Covers, numbers: set[int]) -> int:
-    edges = np.arange(rules.edge_offsets[node], rules.edge_offsets[node + 1])
-    row = rules.edge_row[edges[rules.edge_node[edges] == other][0]]
-    return covers.uncovered(numbers) if row == NONE else 1
+def _distinct(one: Ints, other: Ints, width: int) -> tuple[Ints, Ints]:
+    """Pairs as keys, ascending, and which of them each is."""
+    keys, which = np.unique(one * max(width, 1) + other, return_inverse=True)
+    return keys, which
+
+
+def _covering(keys: Ints, covers: Covers) -> Iterator[tuple[Ints, Ints]]:
+    """Of keys, each a place and a predicate, all pairs of one and another that covers it in the same place."""
+    width = len(covers.same)
+    counts = np.diff(covers.offsets)[keys % width] if len(keys) else np.empty(0, np.int64)
+    for start, end in _portions(counts):
+        each, at = _spread(counts[start:end])
+        each += start
+        wanted = keys[each] // width * width + covers.above[covers.offsets[keys[each] % width] + at]
+        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        there = keys[found] == wanted
+        yield each[there], found[there]
+
+
+def _portions(counts: Ints) -> Iterator[tuple[int, int]]:
+    """Stretches whose counts are together about as many as are looked at at once."""
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(counts) and ends[-1] > (done := int(ends[start - 1]) if start else 0):
+        end = max(int(np.searchsorted(ends, done + AT_ONCE, "right")), start + 1)
+        yield start, end
+        start = end
+
+
+def _spread(counts: Ints) -> tuple[Ints, Ints]:
+    """As many as counts say of each: which one, and the how-manieth of it."""
+    each = np.repeat(np.arange(len(counts)), counts)
+    return each, np.arange(len(each)) - (np.cumsum(counts) - counts)[each]
+
+
+def _core_entries(rules: Rules, wanted: Ints, covers: Covers) -> int:
+    """On both directions of every link of the trees."""
+    nodes = rules.place[rules.flow_tree[~rules.flow_steered]]
+    flow_of_node = np.repeat(np.flatnonzero(~rules.flow_steered), nodes.shape[1])[nodes.reshape(-1) != NONE]
+    nodes = nodes[nodes != NONE]
+    if not len(nodes):
+        return 0
+    at = np.full(len(rules.nodes), NONE, np.int64)  # by node: its number among those of trees
+    at[nodes] = np.arange(len(nodes))
+    parent = np.where(rules.nodes["parent"][nodes] == NONE, NONE, at[rules.nodes["parent"][nodes]])
+    forest = Forest(parent, rules.nodes["depth"][nodes])
+    count = _Count(rules, wanted, covers, forest, at)
+    down = forest.sums_below(count.down)
+    up = forest.sums_below(count.up) + count.everywhere[flow_of_node]
+    edges, node = _edges(rules, nodes)
+    there = at[rules.edge_node[edges]]
+    found = np.where(parent[there] == node, down[there], up[node])
+    return int(np.where(rules.edge_row[edges] == NONE, found, 1).sum())
+
+
+def _edges(rules: Rules, nodes: Ints) -> tuple[Ints, Ints]:
+    """Those that leave some nodes, and which of these each one leaves."""
+    node, at = _spread(np.diff(rules.edge_offsets)[nodes])
+    return rules.edge_offsets[nodes[node]] + at, node
+
+
+class _Count:
+    """Marks in preorder, whose sums below a node are the entries of the links down to it and up from it; to those up,
+    what ``everywhere`` has for the flow is to be added. A *want* is a filter in a flow, its *hosts* are A."""
+
+    def __init__(self, rules: Rules, wanted: Ints, covers: Covers, forest: Forest, at: Ints) -> None:
+        self.forest, self.nodes = forest, len(forest.number)
+        flow = rules.member_flow
+        place = rules.place[rules.flow_tree[flow], rules.group_broker[rules.member_group]]
+        mine = ~rules.flow_steered[flow] & (place != NONE)
+        wants, want = _distinct(flow[mine], wanted[mine], len(covers.same))
+        self.hosts = np.unique(want * self.nodes + forest.number[at[place[mine]]])  # a want, and a preorder number
+        self.starts = np.searchsorted(self.hosts, np.arange(len(wants) + 1) * self.nodes)
+        first, last = self.hosts[self.starts[:-1]] % self.nodes, self.hosts[self.starts[1:] - 1] % self.nodes
+        above_first, above_last = np.full(len(wants), self.nodes), np.full(len(wants), NONE)  # of B
+        tops = np.full(len(self.hosts), NONE)
+        for one, above in _covering(wants, covers):
+            np.minimum.at(above_first, one, first[above])
+            np.maximum.at(above_last, one, last[above])
+            self._raise_tops(tops, one, above)
+        self.down = self._marks(self.hosts) - self._marks(
+            np.unique((self.hosts - self.hosts % self.nodes + tops)[tops != NONE])
+        )
+        free = above_last == NONE
+        self.everywhere = np.bincount(wants[free] // max(len(covers.same), 1), minlength=len(rules.flow_tree))
+        self.up = self._meetings(above_first[~free], above_last[~free]) - self._meetings(
+            np.minimum(first, above_first), np.maximum(last, above_last)
+        )
+
+    def _raise_tops(self, tops: Ints, one: Ints, above: Ints) -> None:
+        """Of two wants each, of which the second covers the first: the top of a host is where its way meets that of the
+        nearest host of the other, before or after it in preorder."""
+        counts = np.diff(self.starts)[one]
+        for start, end in _portions(counts):
+            pair, at = _spread(counts[start:end])
+            host = self.starts[one[start:end][pair]] + at
+            number, other = self.hosts[host] % self.nodes, above[start:end][pair]
+            after = np.searchsorted(self.hosts, other * self.nodes + number)
+            for near in (after, after - 1):
+                inside = (self.starts[other] <= near) & (near < self.starts[other + 1])
+                meeting = self.forest.meeting(number[inside], self.hosts[near[inside]] % self.nodes)
+                np.maximum.at(tops, host[inside], meeting)
+
+    def _marks(self, hosts: Ints) -> Ints:
+        """Whose sum below a node is how many wants have a host there."""
+        want, number = np.divmod(hosts, self.nodes)
+        together = want[1:] == want[:-1]
+        meeting = self.forest.meeting(number[:-1][together], number[1:][together])
+        return np.bincount(number, minlength=self.nodes) - np.bincount(meeting, minlength=self.nodes)
+
+    def _meetings(self, first: Ints, last: Ints) -> Ints:
+        return np.bincount(self.forest.meeting(first, last), minlength=self.nodes)

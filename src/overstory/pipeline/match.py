@@ -56,11 +56,11 @@ def reduced(
 ) -> "DataFrame":
     """One row for each part, publisher and set of predicates. ``brokers``, if predicates ask for ``$broker``, are the
     publishers in order and the broker of each."""
-    names = [_ship(spark, path) for path in indexes]
+    names = [ship(spark, path) for path in indexes]
     if len(names) == 1:
-        rows = events.mapInArrow(_matching(names[0], brokers), _ddl(ROWS))
+        rows = events.mapInArrow(matching(names[0], brokers), ddl(ROWS))
     else:
-        rows = _merged(events, names, brokers).mapInArrow(_reducing, _ddl(ROWS))
+        rows = _merged(events, names, brokers).mapInArrow(_reducing, ddl(ROWS))
     return summed(rows)
 
 
@@ -77,7 +77,7 @@ def _merged(events: "DataFrame", names: list[str], brokers: tuple[Ints, Ints] | 
     from pyspark.sql import functions as sql
 
     shards = [
-        events.mapInArrow(_matching_shard(name, shard, len(names), brokers), _ddl(PARTIAL))
+        events.mapInArrow(matching_shard(name, shard, len(names), brokers), ddl(PARTIAL))
         for shard, name in enumerate(names)
     ]
     every = reduce(lambda a, b: a.union(b), shards)
@@ -85,7 +85,7 @@ def _merged(events: "DataFrame", names: list[str], brokers: tuple[Ints, Ints] | 
     return every.groupBy(*keys).agg(sql.sort_array(sql.flatten(sql.collect_list("predicates"))).alias("predicates"))
 
 
-def _ship(spark: "SparkSession", path: Path) -> str:
+def ship(spark: "SparkSession", path: Path) -> str:
     spark.sparkContext.addFile(str(path))
     return path.name
 
@@ -107,7 +107,7 @@ def opened(name: str) -> FrozenIndex:
     return _opened[path]
 
 
-def _matching(name: str, brokers: tuple[Ints, Ints] | None) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def matching(name: str, brokers: tuple[Ints, Ints] | None) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def match(batches: Batches) -> Iterator[pa.RecordBatch]:
         index = opened(name)
         for batch in batches:
@@ -118,7 +118,7 @@ def _matching(name: str, brokers: tuple[Ints, Ints] | None) -> Callable[[Batches
     return match
 
 
-def _matching_shard(
+def matching_shard(
     name: str, shard: int, shards: int, brokers: tuple[Ints, Ints] | None
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def match(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -179,6 +179,6 @@ def _lists(offsets: Ints, values: NDArray[np.integer]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values.astype(np.int32)))
 
 
-def _ddl(schema: pa.Schema) -> str:
+def ddl(schema: pa.Schema) -> str:
     names = {pa.int64(): "bigint", pa.list_(pa.int32()): "array<int>"}
     return ", ".join(f"`{field.name}` {names[field.type]}" for field in schema)

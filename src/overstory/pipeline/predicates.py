@@ -1,5 +1,6 @@
 """All texts that events are asked about in one step: subscriptions, and what a plan adds to them."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from overstory.matching import FilterIndex, freeze
 from overstory.model.folders import MOST_ROWS_NAMED
 
 Ints = NDArray[np.int64]
-CHUNK = 4096
+STRING = re.compile("'[^']*'")
 
 
 class Predicates:
@@ -67,7 +68,7 @@ def problems_with(column: pa.ChunkedArray, table: str, name: str, reserved: str 
     for number, text in enumerate(coded.dictionary.to_pylist()):
         try:
             parse_filter(text)
-            if reserved is not None and reserved in text:
+            if reserved is not None and reserved in STRING.sub("", text):
                 wrong[number] = f"{reserved} is not for subscriptions: it depends on where publishers are attached"
         except FilterError as error:
             wrong[number] = f"{error.summary()}: {text[:80]}"

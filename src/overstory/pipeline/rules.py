@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from overstory.kernels.paths import cheapest_paths, root_forest
-from overstory.kernels.travel import NONE, Rules
+from overstory.kernels.travel import NODE, NONE, Rules
 from overstory.model.access import ClientLinks, Toll, access_of
 from overstory.model.network import Network
 from overstory.model.plan import EVERYTHING, Plan
@@ -99,6 +100,7 @@ class _Build:
             publisher_delay=_micro(up.delays),
             flow_events=np.array(flow_events, np.int64),
             flow_watched=np.unique(self.rows[0]),
+            flow_is_watched=np.isin(np.arange(len(self.flow_ids)), self.rows[0]),
             **trees,
             **access,
             link_target=self.network.targets,
@@ -150,7 +152,8 @@ class _Build:
         brokers = self.network.positions(self.broker_of(clients))
         alone = np.zeros(len(clients), np.int64)
         shy = members["shy"] == 1
-        alone[np.searchsorted(clients, members["client"][shy])] = members["client"][shy] + 1
+        single = np.searchsorted(clients, members["client"][shy])
+        alone[single] = single + 1
         signatures = [brokers, alone, *(_hashes(said[1:], which, len(clients), seed) for seed in (1, 2))]
         _, first, groups = np.unique(np.stack(signatures), axis=1, return_index=True, return_inverse=True)
         groups = groups.reshape(-1)
@@ -173,7 +176,7 @@ class _Build:
         offsets = _offsets(distinct[0], len(self.flow_ids) * len(self.network))
         return {"access_offsets": offsets, "access_group": distinct[1].copy(), "access_row": distinct[2].copy()}
 
-    def _trees(self) -> dict[str, Ints]:
+    def _trees(self) -> dict[str, NDArray[Any]]:
         """All trees as one forest. A steered flow has a tree for every broker."""
         brokers = len(self.network)
         steered = np.array([kind == STEERED for kind in self.plan.flows["kind"].to_pylist()], bool)
@@ -205,15 +208,20 @@ class _Build:
         return {
             "flow_tree": first_tree[:-1],
             "flow_steered": steered,
-            "place": place.reshape(first_tree[-1], brokers),
-            "node_broker": node_keys % brokers,
-            "node_parent": parent,
-            "node_depth": depth,
+            "place": place.reshape(first_tree[-1], brokers).astype(np.int32),
+            "nodes": self._nodes(node_keys % brokers, parent, depth),
             "edge_offsets": offsets,
             "edge_node": there,
             "edge_link": self.network.link_between(source, target),
             "edge_row": row,
         }
+
+    def _nodes(self, broker: Ints, parent: Ints, depth: Ints) -> NDArray[np.void]:
+        above = broker[parent]  # of a root anything: it is not asked for its links
+        nodes = np.empty(len(broker), NODE)
+        nodes["broker"], nodes["parent"], nodes["depth"] = broker, parent, depth
+        nodes["down"], nodes["up"] = self.network.link_between(above, broker), self.network.link_between(broker, above)
+        return nodes
 
     def _lone(self, first_tree: Ints, steered: NDArray[np.bool_]) -> Ints:
         """Nodes of trees without links: the one broker of a flow's members, or of clients that have rows. And a steered

@@ -30,7 +30,7 @@ from overstory.pipeline.bound import Bound
 from overstory.pipeline.entries import Entries
 from overstory.pipeline.flood import flood_cost
 from overstory.pipeline.match import FIT, HELD_OUT
-from overstory.pipeline.rows import rows_of
+from overstory.pipeline.rows import alike_together, rows_of
 from overstory.pipeline.rules import MICRO, Metered
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def counted(batches: Batches, rules: Rules, publishers: NDArray[np.int64]) -> To
     """Without Spark: what rows of the reduced log come to."""
     total = empty_totals(rules)
     for batch in batches:
-        travel(rules, rows_of(batch, publishers), total)
+        travel(rules, rows_of(alike_together(batch), publishers), total)
     return total
 
 

@@ -3,6 +3,9 @@
 import os
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +25,9 @@ SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.worker.reuse": "true",  # a worker keeps its kernels and its index
     "spark.sql.files.maxPartitionBytes": "16m",  # so that a log of 100 MB still keeps all cores busy
-    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "16",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
 }
+ON_ONE_HOST = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}  # nobody else may connect
 DRIVER_MEMORY = "2g"
 
 
@@ -34,27 +35,43 @@ def start(master: str = LOCAL, settings: dict[str, str] | None = None) -> "Spark
     """Raises an ``EngineError`` if there is no Java, or Spark does not start."""
     _check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need what we have installed
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).config("spark.driver.memory", DRIVER_MEMORY)
-    chosen = SETTINGS | ({} if _is_local(master) else {"spark.driver.bindAddress": "0.0.0.0"}) | (settings or {})
+    chosen = SETTINGS | (ON_ONE_HOST if master.startswith("local") else {}) | (settings or {})
     for name, value in chosen.items():
         builder = builder.config(name, value)
     cores = _cores(master)
-    builder = builder.config("spark.sql.shuffle.partitions", str(4 * cores))  # each costs a Python worker its start
-    try:
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("OFF" if _is_local(master) else "ERROR")
-    except (PySparkException, RuntimeError, OSError) as error:
-        reason = str(error).partition("\n")[0][:200]
-        raise EngineError(f"Spark does not start with --master {master}: {reason}") from None
+    builder = builder.config("spark.sql.shuffle.partitions", str(2 * cores))  # a task costs some tens of milliseconds
+    with tempfile.TemporaryFile() as said:
+        try:
+            with _standard_error_to(said.fileno()):
+                session = builder.getOrCreate()
+        except (PySparkException, Py4JError, RuntimeError, OSError) as error:
+            said.seek(0)
+            reason = _reason(said.read().decode(errors="replace")) or str(error).partition("\n")[0]
+            raise EngineError(f"Spark does not start with --master {master}: {reason[:200]}") from None
     return session
 
 
-def _is_local(master: str) -> bool:
-    return master.startswith("local")
+@contextmanager
+def _standard_error_to(file: int) -> Iterator[None]:
+    """Java greets whoever starts it, on a stream that it keeps for good. What it has to say becomes errors of ours."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    os.dup2(file, 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _reason(said: str) -> str:
+    telling = [line.strip() for line in said.splitlines() if "Exception" in line or "Error" in line or "error" in line]
+    return telling[0] if telling else ""
 
 
 def _cores(master: str) -> int:

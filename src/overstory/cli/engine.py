@@ -1,0 +1,118 @@
+"""What all commands share that use the pipeline: their options, progress, and scenarios with their plans."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from overstory.cli.progress import Progress
+from overstory.errors import StalePlanError, UsageError
+from overstory.model.plan import Plan, Value, read_plan
+from overstory.model.scenario import Scenario
+from overstory.model.scorecard import Scorecard
+from overstory.pipeline.bound import EFFORT
+from overstory.pipeline.pipeline import Pipeline
+from overstory.pipeline.session import LOCAL
+from overstory.studio.report import PlanView, write_report
+
+
+def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
+    command.add_argument("--master", default=LOCAL, help="where Spark runs (default: %(default)s)")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+    if report:
+        command.add_argument("--report", metavar="FILE.html", type=Path, help="also write a page that shows it")
+        command.add_argument(
+            "--bound-effort",
+            type=int,
+            default=EFFORT,
+            metavar="N",
+            help="distinct rows of the log times brokers that dual ascent bounds; the lightest rows beyond that are "
+            "bounded by distance (default: %(default)s)",
+        )
+
+
+@contextmanager
+def pipeline_for(arguments: argparse.Namespace) -> Iterator[Pipeline]:
+    with Progress() as progress, Pipeline(arguments.master, tell=progress.tell) as pipeline:
+        progress.watch(pipeline)
+        yield pipeline
+
+
+def plan_for(folder: Path, scenario: Scenario) -> Plan:
+    """Raises a ``StalePlanError`` if it was made for another scenario."""
+    plan = read_plan(folder)
+    if plan.header.scenario != scenario.fingerprint:
+        raise StalePlanError(
+            f"the plan {folder} was not made for the scenario {scenario.folder} as it is now; plan again"
+        )
+    return plan
+
+
+def parameters_in(pairs: list[str]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign or not name:
+            raise UsageError(f"--set {pair}: write it as key=value")
+        found[name] = _value(text)
+    return found
+
+
+def _value(text: str) -> Value:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+class Scored(NamedTuple):
+    name: str
+    plan: Plan
+    view: PlanView
+
+
+def scored(name: str, scenario: Scenario, plan: Plan, pipeline: Pipeline, effort: int, started: float) -> Scored:
+    card, traffic = pipeline.score(scenario, plan, effort)
+    return Scored(name, plan, PlanView(name, time.monotonic() - started, card, traffic, trees_of(scenario, plan)))
+
+
+def trees_of(scenario: Scenario, plan: Plan, most: int = 64) -> list[list[int]]:
+    """The links of the first flows' trees, to draw."""
+    network, rows = scenario.network, plan.trees
+    links = network.link_between(
+        network.positions(rows["source"].to_numpy()), network.positions(rows["target"].to_numpy())
+    )
+    flow = rows["flow"].to_numpy()
+    return [links[flow == each].tolist() for each in plan.flows["flow"].to_pylist()[:most]]
+
+
+def write_page(path: Path, scenario: Scenario, views: list[PlanView], command: str) -> None:
+    brokers = scenario.brokers.sort_by("id")
+    known = {name: brokers[name] for name in ("name", "x", "y") if not brokers[name].null_count}
+    write_report(
+        path,
+        scenario.settings.name,
+        {name: f"{value:,}" for name, value in sizes_of(scenario, views[0].scorecard).items()},
+        scenario.network,
+        known["name"].to_pylist() if "name" in known else None,
+        known["x"].to_numpy() if "x" in known else None,
+        known["y"].to_numpy() if "y" in known else None,
+        views,
+        command,
+    )
+
+
+def sizes_of(scenario: Scenario, card: Scorecard | None = None) -> dict[str, int]:
+    found = {
+        "brokers": len(scenario.network),
+        "links": len(scenario.network.targets) // 2,
+        "clients": scenario.clients.num_rows,
+        "subscriptions": scenario.subscriptions.num_rows,
+    }
+    return found | ({"events": card.events} if card is not None else {})

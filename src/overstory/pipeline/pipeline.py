@@ -1,0 +1,178 @@
+"""The pipeline: a scenario's journey from tables to a scorecard, one named step after the other.
+
+read → validate → split → match and reduce → score. Each step can be called alone, and gives tables that can be looked
+at. Spark starts with the first step that needs it.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overstory.errors import DataError, EngineError, OverstoryError
+from overstory.model.folders import fingerprint_of
+from overstory.model.plan import Plan
+from overstory.model.scenario import Scenario
+from overstory.model.scorecard import Scorecard, Traffic
+from overstory.pipeline import session
+from overstory.pipeline.bound import EFFORT, Bound, bound_of
+from overstory.pipeline.entries import entries_of
+from overstory.pipeline.match import BROKER, reduced, split
+from overstory.pipeline.predicates import Predicates
+from overstory.pipeline.rules import Metered, metered
+from overstory.pipeline.score import scorecard, totals_of
+from overstory.pipeline.validate import problems_of_filters, problems_of_plan, publishers_of
+
+if TYPE_CHECKING:
+    from pyspark import StatusTracker
+    from pyspark.sql import DataFrame, SparkSession
+
+Ints = NDArray[np.int64]
+MEMORY = 1 << 30  # bytes that an index may take before it is cut into shards
+BYTES_A_PREDICATE = 600  # of an index, about
+
+
+class Score(NamedTuple):
+    card: Scorecard
+    traffic: Traffic
+
+
+class Pipeline:
+    """``tell`` hears the name of each step as it begins."""
+
+    def __init__(
+        self,
+        master: str = session.LOCAL,
+        settings: dict[str, str] | None = None,
+        memory: int = MEMORY,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.master, self.settings, self.memory, self.tell = master, settings, memory, tell
+        self._spark: SparkSession | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="overstory-")
+        self._reduced: dict[tuple[str, ...], DataFrame] = {}
+        self._publishers: dict[Path, Ints] = {}
+        self._checked: set[Path] = set()
+        self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
+
+    @property
+    def spark(self) -> "SparkSession":
+        if self._spark is None:
+            self.tell("starting Spark")
+            self._spark = session.start(self.master, self.settings)
+        return self._spark
+
+    def tracker(self) -> "StatusTracker | None":
+        """What Spark is busy with, if it runs."""
+        return None if self._spark is None else self._spark.sparkContext.statusTracker()
+
+    def close(self) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+        self._folder.cleanup()
+
+    def __enter__(self) -> "Pipeline":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def events(self, scenario: Scenario) -> "DataFrame":
+        """Read, and split: the log, each event with its part."""
+        with _as_ours(f"reading the events of {scenario.folder}"):
+            return split(self.spark.read.parquet(str(scenario.events.resolve())))
+
+    def validate(self, scenario: Scenario) -> None:
+        """What cannot be seen without parsing the filters and reading the log."""
+        if scenario.folder in self._checked:
+            return
+        problems = problems_of_filters(scenario)
+        self.tell("checking events")
+        with _as_ours(f"reading the events of {scenario.folder}"):
+            publishers, found = publishers_of(self.events(scenario), scenario)
+        self._publishers[scenario.folder] = publishers
+        if problems or found:
+            raise DataError(f"the scenario {scenario.folder} is not right:", problems + found)
+        self._checked.add(scenario.folder)
+
+    def summary(self, scenario: Scenario) -> dict[str, int]:
+        """Validates, and counts."""
+        self.validate(scenario)
+        predicates = Predicates()
+        predicates.numbers(scenario.subscriptions["filter"])
+        with _as_ours("counting events"):
+            events = self.events(scenario).count()
+        return {
+            "distinct filters": len(predicates),
+            "events": events,
+            "publishers": len(self.publishers(scenario)),
+            "changes": scenario.changes.num_rows,
+        }
+
+    def publishers(self, scenario: Scenario) -> Ints:
+        self.validate(scenario)
+        return self._publishers[scenario.folder]
+
+    def reduce(
+        self, scenario: Scenario, predicates: Predicates, brokers: tuple[Ints, Ints] | None = None
+    ) -> "DataFrame":
+        """Match, and reduce: kept, for the next plan that asks about the same predicates."""
+        asks_for_broker = predicates.uses(BROKER)
+        key = (str(scenario.folder), *predicates.texts, str(brokers) if asks_for_broker else "")
+        if key not in self._reduced:
+            self.tell("matching events")
+            shards = max(1, -(-len(predicates) * BYTES_A_PREDICATE // self.memory))
+            folder = Path(tempfile.mkdtemp(dir=self._folder.name))
+            indexes = [
+                path.rename(path.with_name(f"{folder.name}-{path.name}"))
+                for path in predicates.write_index(folder, shards)
+            ]
+            with _as_ours("matching events"):
+                rows = reduced(self.spark, self.events(scenario), indexes, brokers if asks_for_broker else None)
+                self._reduced[key] = rows.persist()
+        return self._reduced[key]
+
+    def score(self, scenario: Scenario, plan: Plan, effort: int = EFFORT) -> Score:
+        """The meter, on the whole log."""
+        publishers = self.publishers(scenario)
+        problems = problems_of_plan(scenario, plan, publishers)
+        if problems:
+            raise DataError("the plan breaks the law:", problems)
+        known = metered(scenario, plan, publishers)
+        rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
+        self.tell("counting traffic")
+        with _as_ours("counting traffic"):
+            totals = totals_of(rows, known)
+        bound = self.bound(scenario, plan, known, rows, effort)
+        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound))
+
+    def bound(self, scenario: Scenario, plan: Plan, known: Metered, rows: "DataFrame", effort: int) -> Bound:
+        """Depends on the attachments alone, so it is kept for the next plan that has the same."""
+        key = (scenario.folder, fingerprint_of(plan.attachments), effort)
+        if key not in self._bounds:
+            self.tell("bounding the least traffic")
+            with _as_ours("bounding the least traffic"):
+                self._bounds[key] = bound_of(rows, known, scenario.network, effort)
+        return self._bounds[key]
+
+
+@contextmanager
+def _as_ours(doing: str) -> Iterator[None]:
+    """What Spark raises, in one line."""
+    try:
+        yield
+    except OverstoryError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        telling = [line for line in lines if "Error" in line or "Exception" in line] or lines
+        raise EngineError(
+            f"Spark failed while {doing}: {telling[-1][:300] if telling else type(error).__name__}"
+        ) from None

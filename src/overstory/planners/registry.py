@@ -1,0 +1,83 @@
+"""The registry of planners: what each is called, does, promises and costs. Commands and documents read it."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from overstory.errors import UsageError
+from overstory.model.plan import Header, Plan, Value
+from overstory.model.scenario import Scenario
+from overstory.planners import defaults
+from overstory.planners.steps import Steps
+from overstory.planners.trees import mst, spt
+
+Parameters = Mapping[str, Value]
+Tables = dict[str, pa.Table]
+
+
+class Planner(NamedTuple):
+    name: str
+    summary: str
+    guarantee: str
+    time: str
+    fails: str  # when it does badly
+    paper: str
+    writes: tuple[str, ...]  # the tables that it decides on; the others come from the base, or are the defaults
+    parameters: dict[str, Value]  # and their defaults
+    plan: Callable[[Scenario, Steps, Tables, Parameters, int], Tables]  # its tables, from those of the base
+
+
+PLANNERS = {
+    planner.name: planner
+    for planner in (
+        Planner(
+            "spt",
+            "one flow on a tree of cheapest paths from one broker",
+            "the cheapest path between the root and every broker",
+            "one search for cheapest paths",
+            "where traffic does not pass near the root",
+            "the baseline SPT of Majumder et al.; events are filtered on every link",
+            ("flows", "members", "trees"),
+            {"root": "centre"},
+            spt.plan,
+        ),
+        Planner(
+            "mst",
+            "one flow on a minimum spanning tree",
+            "no spanning tree has cheaper links in sum: the cheapest one to flood",
+            "sorting the links",
+            "where the links are equally cheap, since it then is any tree",
+            "",
+            ("flows", "members", "trees"),
+            {},
+            mst.plan,
+        ),
+    )
+}
+
+
+def planner_named(name: str) -> Planner:
+    if name not in PLANNERS:
+        raise UsageError(f"there is no planner '{name}'; there are {', '.join(PLANNERS)}")
+    return PLANNERS[name]
+
+
+def make_plan(
+    name: str, scenario: Scenario, pipeline: Steps, given: Parameters, seed: int = 0, base: Plan | None = None
+) -> Plan:
+    """What the planner decides on, and the rest from ``base`` or from the defaults."""
+    planner = planner_named(name)
+    unknown = given.keys() - planner.parameters.keys()
+    if unknown:
+        known = ", ".join(planner.parameters) or "none"
+        raise UsageError(f"planner {name} has no parameter '{min(unknown)}'; it has {known}")
+    parameters = planner.parameters | dict(given)
+    tables: Tables = defaults.tables(scenario) if base is None else _tables_of(base)
+    decided = planner.plan(scenario, pipeline, tables, parameters, seed)
+    tables = {"filters": tables["filters"].slice(0, 0)} | {"attachments": tables["attachments"]} | decided
+    return Plan.of(Header(planner.name, scenario.fingerprint, seed, dict(parameters)), tables)
+
+
+def _tables_of(plan: Plan) -> Tables:
+    return {name: getattr(plan, name) for name in ("attachments", "flows", "members", "trees", "filters")}

@@ -1,0 +1,1 @@
+"""Planners of routing trees: which subscriptions travel together, and along which tree."""

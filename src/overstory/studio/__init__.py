@@ -1,0 +1,1 @@
+"""What Overstory shows in a browser."""

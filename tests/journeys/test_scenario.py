@@ -1,0 +1,201 @@
+"""The journey of a scenario, by the commands that a user types: made, shown, planned, scored, compared."""
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from overstory.cli import main
+
+MAKE = "scenario make localized net --brokers 30 --keywords 40 --events 2000 --locality 0.2 --seed 1".split()
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def overstory(folder: Path, *arguments: str) -> Result:
+    """The command, run in this process: Java then starts only once."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(arguments)
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """With a scenario, and two plans for it."""
+    place = tmp_path_factory.mktemp("journey")
+    assert overstory(place, *MAKE).code == 0
+    for planner in ("spt", "mst"):
+        made = overstory(place, "plan", "net", "--planner", planner, "-o", planner, "--json", "--seed", "3")
+        assert made.code == 0, made.err
+    yield place
+    shutil.rmtree(place)
+
+
+def test_the_same_seed_makes_the_same_scenario_and_plan(folder: Path, tmp_path: Path) -> None:
+    assert overstory(tmp_path, *MAKE).code == 0
+    again = overstory(tmp_path, "plan", "net", "--planner", "spt", "-o", "spt", "--seed", "3")
+    assert again.code == 0, again.err
+    for name in ("net", "spt"):
+        files = sorted(path.name for path in (folder / name).iterdir())
+        assert files == sorted(path.name for path in (tmp_path / name).iterdir())
+        for file in files:
+            assert (folder / name / file).read_bytes() == (tmp_path / name / file).read_bytes(), file
+
+
+def test_compare_prints_what_programs_expect(folder: Path) -> None:
+    result = overstory(folder, "compare", "net", "--planners", "spt,mst", "--json", "--report", "page.html")
+    assert result.code == 0, result.err
+    found = result.json()
+    assert found["format_version"] == 1
+    assert {plan["planner"] for plan in found["plans"]} == {"spt", "mst"}
+    for plan in found["plans"]:
+        assert plan["lower_bound"] <= plan["cost"] <= plan["flood"]
+        assert plan["gap"] == pytest.approx(plan["cost"] / plan["lower_bound"] - 1)
+        assert plan["cost_fit"] + plan["cost_held_out"] < plan["cost"]
+        assert plan["events"] == 2000
+        assert plan["seconds"] > 0
+    held_out = [plan["cost_held_out"] for plan in found["plans"]]
+    assert held_out == sorted(held_out)
+    assert "spt" in (folder / "page.html").read_text()
+
+
+def test_a_plan_predicts_its_score(folder: Path) -> None:
+    result = overstory(folder, "score", "net", "spt", "--json")
+    assert result.code == 0, result.err
+    header = json.loads((folder / "spt" / "plan.json").read_text())
+    assert result.json()["cost"] == header["predicted"]["cost"]
+    assert "seconds" not in header["predicted"]
+
+
+def test_show_explain_and_diff(folder: Path) -> None:
+    shown = overstory(folder, "scenario", "show", "net", "--json").json()
+    assert (shown["brokers"], shown["events"], shown["attributes"]) == (30, 2000, {"keywords": "list<element: string>"})
+    explained = overstory(folder, "explain", "spt", "--json").json()
+    assert (explained["planner"], explained["flows"], explained["tree links"]) == ("spt", 1, 29)
+    changes = overstory(folder, "diff", "spt", "mst", "--json").json()["changes"]
+    assert changes["clients moved"] == 0
+    assert changes["tree links in both"] + changes["tree links only in the first"] == 29
+
+
+def test_the_demo_tells_the_whole_story(tmp_path: Path) -> None:
+    result = overstory(tmp_path, "demo", "--events", "3000", "--brokers", "20")
+    assert result.code == 0, result.err
+    assert "cheaper than" in result.out
+    assert "certified" in result.out
+    page = tmp_path / result.out.strip().rsplit(" ", 1)[1]
+    assert page.read_text().startswith("<!")
+    assert overstory(tmp_path, "demo", "--folder", ".").code == 64
+
+
+# Bad input: one line each that says whose fault and what next, the exit code as documented, nothing half-written
+
+
+def assert_fails(result: Result, code: int, *words: str) -> None:
+    assert result.code == code, result.err
+    assert "Traceback" not in result.err
+    told = result.err + result.out
+    for word in words:
+        assert word in told, told
+
+
+def broken(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder / "net", tmp_path / "net"))
+
+
+def test_a_corrupt_and_a_missing_table_are_told_at_once(folder: Path, tmp_path: Path) -> None:
+    net = broken(folder, tmp_path)
+    (net / "links.parquet").write_bytes(b"PAR1 nonsense PAR1")
+    (net / "clients.parquet").unlink()
+    result = overstory(tmp_path, "scenario", "show", "net")
+    assert_fails(
+        result, 1, "links: links.parquet is not a Parquet file", "clients: the file clients.parquet is missing"
+    )
+    assert len(result.err.strip().splitlines()) == 3
+
+
+def test_a_filter_that_does_not_parse_is_named_by_its_row(folder: Path, tmp_path: Path) -> None:
+    net = broken(folder, tmp_path)
+    rows = pq.read_table(net / "subscriptions.parquet").to_pylist()
+    rows[230]["filter"] = "price >"
+    pq.write_table(pa.Table.from_pylist(rows), net / "subscriptions.parquet")
+    assert_fails(overstory(tmp_path, "scenario", "show", "net"), 1, "subscriptions row 231 column filter", "price >")
+
+
+def test_a_corrupt_log_fails_in_one_line(folder: Path, tmp_path: Path) -> None:
+    net = broken(folder, tmp_path)
+    data = bytearray((net / "events.parquet").read_bytes())
+    data[8:4000] = bytes(3992)
+    (net / "events.parquet").write_bytes(data)
+    result = overstory(tmp_path, "compare", "net", "--planners", "spt")
+    assert_fails(result, 1, "events")
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_plan_for_another_scenario_is_stale(folder: Path, tmp_path: Path) -> None:
+    net = broken(folder, tmp_path)
+    rows = pq.read_table(net / "subscriptions.parquet").slice(0, 100)
+    pq.write_table(rows, net / "subscriptions.parquet")
+    shutil.copytree(folder / "spt", tmp_path / "spt")
+    assert_fails(overstory(tmp_path, "score", "net", "spt"), 3, "not made for the scenario", "plan again")
+
+
+def test_a_plan_that_breaks_the_law_is_refused(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "net", tmp_path / "net")
+    plan = Path(shutil.copytree(folder / "spt", tmp_path / "spt"))
+    pq.write_table(pq.read_table(plan / "trees.parquet").slice(0, 20), plan / "trees.parquet")
+    assert_fails(overstory(tmp_path, "score", "net", "spt"), 1, "breaks the law", "trees")
+
+
+def test_a_limit_that_no_plan_meets_is_infeasible(folder: Path, tmp_path: Path) -> None:
+    net = broken(folder, tmp_path)
+    text = (net / "scenario.toml").read_text()
+    (net / "scenario.toml").write_text(text.replace("[limits]", "[limits]\ndelay = 0.5"))
+    result = overstory(tmp_path, "plan", "net", "--planner", "spt", "-o", "spt")
+    assert_fails(result, 4, "exceeds a limit", "delay")
+    assert not (tmp_path / "spt").exists()
+
+
+def test_without_java_the_error_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    result = overstory(folder, "compare", "net", "--planners", "spt")
+    assert_fails(result, 1, "Java", "install")
+    assert len(result.err.strip().splitlines()) <= 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compare", "net", "--planners", "best"], ["no planner 'best'", "spt"]),
+        (["compare", "net", "--planners", "spt", "--set", "root"], ["key=value"]),
+        (["plan", "net", "--planner", "mst", "-o", "x", "--set", "depth=3"], ["no parameter 'depth'"]),
+        (["plan", "net", "--planner", "mst", "-o", "spt"], ["exists already"]),
+        (["scenario", "make", "random", "x"], ["localized"]),
+        (["scenario", "make", "localized", "x", "--topology", "zoo:Nowhere"], ["Nowhere"]),
+        (["scenario", "make", "localized", "net"], ["exists already"]),
+        (["scenario", "make", "localized", "x", "--locality", "7"], ["locality"]),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(folder: Path, arguments: list[str], words: list[str]) -> None:
+    before = sorted(folder.iterdir())
+    assert_fails(overstory(folder, *arguments), 64, *words)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_folder_that_is_not_there(folder: Path) -> None:
+    assert_fails(overstory(folder, "scenario", "show", "nowhere"), 1, "no such folder")
+    assert_fails(overstory(folder, "explain", "nowhere"), 1, "no such folder")

@@ -1,0 +1,134 @@
+"""Entries, against a count of every link's filters one by one."""
+
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from overstory import Filter, parse_filter
+from overstory.model.plan import EVERYTHING, Header, Plan
+from overstory.model.scenario import Scenario
+from overstory.model.tables import STEERED
+from overstory.pipeline.entries import Entries, entries_of
+from overstory.pipeline.rules import metered
+
+from ..plans import random_plan, random_scenario
+
+NESTED = [
+    *(f"price < {number}" for number in range(6)),
+    *(f"price <= {number}.0" for number in range(3)),
+    "price >= 2 AND price < 4",
+    "NOT price >= 3",  # once more, in other words
+    "topic = 'a'",
+    "topic IN ('a', 'b') AND price < 3",
+    "price > 1 AND price < 1",
+    "volume > 1 AND volume < 1",
+    "price + volume > 3",
+    EVERYTHING,
+]
+
+
+def counted(scenario: Scenario, plan: Plan) -> Entries:
+    """For every directed link of every tree, and for every client."""
+    broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
+    wants = {row["id"]: (row["client"], parse_filter(row["filter"])) for row in scenario.subscriptions.to_pylist()}
+    rows = {(row["flow"], row["source"], row["target"]) for row in plan.filters.to_pylist()}
+    core = access = 0
+    for flow in plan.flows.to_pylist():
+        number = flow["flow"]
+        members = [wants[row["subscription"]] for row in plan.members.to_pylist() if row["flow"] == number]
+        for client, broker in broker_of.items():
+            if (number, broker, client) in rows:
+                access += 1
+            else:
+                access += uncovered([wanted for owner, wanted in members if owner == client])
+        links = [(row["source"], row["target"]) for row in plan.trees.to_pylist() if row["flow"] == number]
+        if flow["kind"] == STEERED:
+            assert not links
+        for u, v in [*links, *((v, u) for u, v in links)]:
+            if (number, u, v) in rows:
+                core += 1
+            else:
+                side = behind(links, u, v)
+                core += uncovered([wanted for owner, wanted in members if broker_of[owner] in side])
+    return Entries(core, access, sum(plan.flows["associations"].to_pylist()))
+
+
+def uncovered(filters: list[Filter]) -> int:
+    """Of those that cover each other, one; none that another covers, and does not cover itself."""
+    kept: list[Filter] = []
+    for each in filters:
+        if not any(other.covers(each) and (other in kept or not each.covers(other)) for other in filters):
+            kept.append(each)
+    return len(kept)
+
+
+def behind(links: list[tuple[int, int]], u: int, v: int) -> set[int]:
+    side = {v}
+    for _ in links:  # each time at least one broker further
+        side |= {end for link in links for end in link if side & set(link) and u not in link}
+    return side
+
+
+def entries(scenario: Scenario, plan: Plan) -> Entries:
+    return entries_of(plan, metered(scenario, plan, np.zeros(0, np.int64)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_entries_of_random_plans(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed)
+    for number in range(5):
+        scenario = random_scenario(dice, tmp_path / str(number))
+        for _ in range(4):
+            plan = random_plan(dice, scenario)
+            assert entries(scenario, plan) == counted(scenario, plan)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_entries_where_filters_cover_each_other(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed)
+    for number in range(5):
+        drawn = random_scenario(dice, tmp_path / str(number))
+        texts = [dice.choice(NESTED) for _ in range(drawn.subscriptions.num_rows)]
+        scenario = with_column(drawn, "filter", texts)
+        for _ in range(4):
+            plan = random_plan(dice, scenario)
+            assert entries(scenario, plan) == counted(scenario, plan)
+
+
+def with_column(scenario: Scenario, name: str, values: list[Any]) -> Scenario:
+    rows = [row | {name: value} for row, value in zip(scenario.subscriptions.to_pylist(), values, strict=True)]
+    changed = scenario.subscriptions.from_pylist(rows, schema=scenario.subscriptions.schema)
+    names = ("folder", "settings", "brokers", "links", "clients", "changes")
+    return Scenario(**{each: getattr(scenario, each) for each in names}, subscriptions=changed)
+
+
+def test_few_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """However many pairs are looked at together."""
+    dice = random.Random(7)
+    found = defaultdict(set)
+    for number in range(8):
+        drawn = random_scenario(dice, tmp_path / str(number))
+        texts = [dice.choice(NESTED) for _ in range(drawn.subscriptions.num_rows)]
+        scenario = with_column(drawn, "filter", texts)
+        plan = random_plan(dice, scenario)
+        for at_once in (1, 2, 5, 1000):
+            monkeypatch.setattr("overstory.pipeline.entries.AT_ONCE", at_once)
+            found[number].add(entries(scenario, plan))
+    assert all(len(each) == 1 for each in found.values())
+
+
+def test_a_plan_of_nothing(tmp_path: Path) -> None:
+    scenario = random_scenario(random.Random(3), tmp_path / "scenario")
+    clients = scenario.clients["id"].to_pylist()
+    broker = scenario.brokers["id"].to_pylist()[0]
+    attachments = random_plan(random.Random(3), scenario).attachments.slice(0, 0)
+    rows = [{"client": each, "broker": broker} for each in clients]
+    plan = Plan.of(
+        Header("none", scenario.fingerprint),
+        {"attachments": attachments.from_pylist(rows, schema=attachments.schema)},
+    )
+    assert entries(scenario, plan) == Entries(0, 0, 0)

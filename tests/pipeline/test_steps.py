@@ -1,0 +1,114 @@
+"""Steps on Spark: neither partitions, nor the order of rows, nor shards change what they give."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overstory import parse_filter
+from overstory.lab.localized import Localized, make_localized
+from overstory.lab.topologies import topology
+from overstory.model.scenario import Scenario, read_scenario
+from overstory.pipeline.bound import bound_of, heaviest
+from overstory.pipeline.match import reduced
+from overstory.pipeline.pipeline import Pipeline
+from overstory.pipeline.predicates import Predicates
+from overstory.pipeline.rules import metered
+from overstory.pipeline.score import totals_of
+from overstory.planners.registry import make_plan
+
+Row = tuple[object, ...]
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    folder = tmp_path_factory.mktemp("steps") / "net"
+    make_localized(folder, topology("waxman", 25, 1), Localized(keywords=30, events=3000, locality=0.3), seed=4)
+    return read_scenario(folder)
+
+
+def predicates_of(scenario: Scenario) -> Predicates:
+    found = Predicates()
+    found.numbers(scenario.subscriptions["filter"])
+    return found
+
+
+def as_set(rows: object) -> set[Row]:
+    names = ("part", "publisher", "events", "bytes")
+    return {
+        (*(row[name] for name in names), tuple(row["predicates"]))
+        for row in rows.toArrow().to_pylist()  # type: ignore[attr-defined]
+    }
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_rows_are_the_same_however_they_are_made(
+    pipeline: Pipeline, scenario: Scenario, tmp_path: Path, shards: int, partitions: int
+) -> None:
+    predicates = predicates_of(scenario)
+    expected = as_set(pipeline.reduce(scenario, predicates))
+    indexes = [
+        path.rename(tmp_path / f"{partitions}-{shards}-{path.name}")
+        for path in predicates.write_index(tmp_path, shards)
+    ]
+    events = pipeline.events(scenario).repartition(partitions, "keywords")
+    assert as_set(reduced(pipeline.spark, events, indexes)) == expected
+    assert sum(int(str(row[2])) for row in expected) == 3000
+
+
+def test_rows_hold_the_predicates_that_match(pipeline: Pipeline, scenario: Scenario) -> None:
+    predicates = predicates_of(scenario)
+    filters = [parse_filter(text) for text in predicates.texts]
+    found = as_set(pipeline.reduce(scenario, predicates))
+    expected: dict[Row, int] = {}
+    for event in pipeline.events(scenario).toArrow().to_pylist():
+        matched = tuple(number for number, each in enumerate(filters) if each.matches({"keywords": event["keywords"]}))
+        key = (event["$part"], event["$publisher"], matched)
+        expected[key] = expected.get(key, 0) + 1
+    assert {(row[0], row[1], row[4]): row[2] for row in found} == expected
+
+
+def test_parts_of_the_log_are_as_large_as_they_should_be(pipeline: Pipeline, scenario: Scenario) -> None:
+    parts = np.bincount(pipeline.events(scenario).toArrow()["$part"].to_numpy()) / 3000
+    assert parts == pytest.approx([0.6, 0.2, 0.2], abs=0.03)
+
+
+def test_counts_do_not_depend_on_partitions(pipeline: Pipeline, scenario: Scenario) -> None:
+    known = metered(scenario, make_plan("spt", scenario, pipeline, {}), pipeline.publishers(scenario))
+    rows = pipeline.reduce(scenario, known.predicates)
+    expected = totals_of(rows.repartition(1), known)
+    bound = bound_of(rows.repartition(1), known, scenario.network)
+    for partitions in (2, 9):
+        again = rows.repartition(partitions, "low")
+        for name, one, other in zip(expected._fields, expected, totals_of(again, known), strict=True):
+            assert np.array_equal(one, other), name
+        assert bound_of(again, known, scenario.network) == bound
+
+
+def test_less_effort_gives_a_weaker_bound_that_still_holds(pipeline: Pipeline, scenario: Scenario) -> None:
+    plan = make_plan("spt", scenario, pipeline, {})
+    bounds = [pipeline.score(scenario, plan, effort).card.lower_bound for effort in (0, 25 * 500, 10**9)]
+    assert 0 < bounds[0] < bounds[1] < bounds[2] <= pipeline.score(scenario, plan).card.core
+
+
+def test_the_heaviest_rows_are_chosen_first() -> None:
+    weights, counts = np.array([9, 5, 1]), np.array([2, 4, 100])
+    assert heaviest(weights, counts, 1000).among(weights, np.zeros(3, np.int64)).all()
+    some = heaviest(weights, counts, 4)
+    hashes = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, 10_000)
+    assert some.among(np.full(10_000, 9), hashes).all()
+    assert 0.45 < some.among(np.full(10_000, 5), hashes).mean() < 0.55
+    assert not some.among(np.full(10_000, 1), hashes).any()
+
+
+def test_a_small_budget_of_memory_means_shards(scenario: Scenario, pipeline: Pipeline) -> None:
+    plan = make_plan("mst", scenario, pipeline, {})
+    whole = pipeline.score(scenario, plan).card
+    small = Pipeline("local[2]", memory=6000)
+    small._spark = pipeline.spark  # the same session, which must not be stopped
+    try:
+        assert small.score(scenario, plan).card == whole
+    finally:
+        small._spark = None
+        small.close()

@@ -1,0 +1,258 @@
+"""The page of a comparison: whole, alone, safe with any name, and the same each time."""
+
+import base64
+import json
+import re
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from overstory.errors import UsageError
+from overstory.model.network import Network
+from overstory.model.scorecard import Scorecard, Traffic
+from overstory.studio.report import BUSIEST, MOST_TREES, PlanView, write_report
+
+VOID = {"meta", "link"}
+HOSTILE = ["</script><script>alert(1)</script>", '" onload="alert(1)', "<!--", "a & b\n\u202e\ud800", ""]
+NOTHING: dict[str, Any] = dict.fromkeys(Scorecard.__struct_fields__, 0) | {"gap": None, "exceeded": ()}
+NUMBERS: dict[str, Any] = {
+    "cost": 1234567.0,
+    "core": 1000000.0,
+    "access": 200000.0,
+    "upkeep": 34000.0,
+    "control": 567.0,
+    "cost_fit": 740740.0,
+    "cost_held_out": 246913.0,
+    "lower_bound": 800000.0,
+    "lower_bound_held_out": 160001.0,
+    "gap": 0.25,
+    "flood": 4000000.0,
+    "deliveries": 52345,
+    "frames": 4321,
+    "duplicates": 87,
+    "false_positives": 654,
+    "discards": 3210,
+    "flows": 4,
+    "mean_delay": 12.34,
+    "max_delay": 98.76,
+    "load": 1.5,
+}
+SCORE = Scorecard(**NOTHING | NUMBERS)
+
+
+@dataclass
+class Page(HTMLParser):
+    """Tags that are closed in order, with their attributes; texts by the tag that they stand in."""
+
+    open: list[str] = field(default_factory=list)
+    tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs)
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def data(self) -> Any:
+        return json.loads(self.texts["script"][0])
+
+
+def read(path: Path) -> Page:
+    page = Page()
+    page.feed(path.read_text("utf-8"))
+    page.close()
+    assert page.open == []
+    return page
+
+
+def grid(wide: int, tall: int) -> Network:
+    at = np.arange(wide * tall).reshape(tall, wide)
+    one = np.concatenate([at[:, :-1].reshape(-1), at[:-1].reshape(-1)])
+    other = np.concatenate([at[:, 1:].reshape(-1), at[1:].reshape(-1)])
+    sources, targets = np.concatenate([one, other]), np.concatenate([other, one])
+    return Network.between(np.arange(wide * tall) + 10, sources, targets, np.ones(len(sources)), np.ones(len(sources)))
+
+
+def traffic(network: Network, seed: int = 0) -> Traffic:
+    frames = np.random.default_rng(seed).integers(0, 1000, len(network.targets))
+    return Traffic(frames, frames * 100)
+
+
+def view(network: Network, name: str = "spt", **changed: Any) -> PlanView:
+    return PlanView(name, 1.5, msgspec.structs.replace(SCORE, **changed), traffic(network))
+
+
+def written(folder: Path, network: Network, plans: list[PlanView], names: list[str] | None = None) -> Page:
+    path = folder / "report.html"
+    write_report(path, "A title", {"Brokers": "12"}, network, names, None, None, plans, "overstory compare x")
+    return read(path)
+
+
+def test_the_page_asks_nothing_of_a_network(tmp_path: Path) -> None:
+    page = written(tmp_path, grid(4, 3), [view(grid(4, 3))])
+    assert page.tags[0][0] == "html"
+    for tag, attributes in page.tags:
+        assert tag not in {"img", "iframe", "object", "embed"}
+        for name in ("src", "href", "xlink:href", "action"):
+            assert attributes.get(name) in {None, "data:,"}
+    whole = (tmp_path / "report.html").read_text()
+    assert not re.search(r"https?://|@import|url\(", whole)
+    assert "default-src 'none'" in whole
+
+
+def test_numbers_are_there_for_people(tmp_path: Path) -> None:
+    network = grid(4, 3)
+    plans = [view(network, "dear"), view(network, "cheap", cost=1000.0), view(network, "barred", cost=1.0)]
+    plans[2] = msgspec.structs.replace(
+        plans[2], scorecard=msgspec.structs.replace(SCORE, cost=1.0, exceeded=("delay",))
+    )
+    page = written(tmp_path, network, plans)
+    cells = page.texts["td"]
+    for number in (
+        "1,234,567",
+        "567",
+        "800,000",
+        "25.0%",
+        "740,740",
+        "246,913",
+        "160,001",
+        "87",
+        "3,210",
+        "12.34",
+        "98.76",
+        "1.500",
+    ):
+        assert number in cells, number
+    assert page.texts["span"].count("cheapest") == 2  # once in each table of plans
+    assert page.texts["strong"][:2] == ["cheap", "cheap"]  # in the summary, and as what the picture shows
+    assert page.texts["code"] == ["overstory compare x"]
+    assert "exceeds delay" in page.texts["span"]
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    network = grid(len(HOSTILE), 1)
+    hostile = HOSTILE[0]
+    plans = [view(network, name) for name in HOSTILE]
+    path = tmp_path / "report.html"
+    write_report(path, hostile, {hostile: hostile}, network, HOSTILE, None, None, plans, hostile)
+    page = read(path)
+    assert [tag for tag, _ in page.tags].count("script") == 2
+    assert not any("onload" in attributes for _, attributes in page.tags)
+    assert page.texts["title"] == page.texts["h1"] == page.texts["dt"] == page.texts["code"] == [hostile]
+    assert page.data()["names"][:3] == HOSTILE[:3]
+    assert page.data()["names"][4] == "broker 14"
+
+
+def test_the_script_gets_traffic_and_trees_by_pair(tmp_path: Path) -> None:
+    network = Network.between(
+        np.arange(3), np.array([0, 1, 2]), np.array([1, 0, 1]), np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    )
+    carried = Traffic(np.array([1, 2, 3]), np.array([10, 20, 30]))
+    plan = PlanView("spt", 0.1, SCORE, carried, trees=[[0, 2], [1], []])
+    data = written(tmp_path, network, [plan]).data()
+    assert data["ends"] == [0, 1, 1, 2]
+    assert data["prices"] == [1, 2, None, 3]
+    assert data["delays"] == [4, 5, None, 6]
+    assert data["plans"][0]["bytes"] == [10, 20, 0, 30]
+    assert data["plans"][0]["frames"] == [1, 2, 0, 3]
+    assert [base64.b64decode(tree)[0] for tree in data["plans"][0]["trees"]] == [0b11, 0b01, 0b00]
+    assert data["plans"][0]["classes"] == "66"
+
+
+def test_the_busiest_links_come_first(tmp_path: Path) -> None:
+    network = grid(6, 6)
+    page = written(tmp_path, network, [view(network)])
+    ranked = [int(attributes["data-link"] or "") for tag, attributes in page.tags if "data-link" in attributes]
+    carried = np.array(page.data()["plans"][0]["bytes"]).reshape(-1, 2).sum(axis=1)
+    assert len(ranked) == BUSIEST
+    assert carried[ranked].tolist() == sorted(carried.tolist(), reverse=True)[:BUSIEST]
+
+
+def test_given_coordinates_are_kept_with_north_above(tmp_path: Path) -> None:
+    network, path = grid(2, 2), tmp_path / "report.html"
+    write_report(path, "A title", {}, network, None, [0, 2, 0, 2], [0, 0, 1, 1], [view(network)], "")
+    x, y = np.array(read(path).data()["points"]).reshape(-1, 2).T
+    assert x[0] == x[2] < x[1] == x[3]
+    assert y[0] == y[1] > y[2] == y[3]
+    assert x[1] - x[0] == pytest.approx(2 * (y[0] - y[2]))
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    network = grid(8, 8)
+    for folder in ("one", "two"):
+        written(tmp_path / folder, network, [view(network)])
+    assert (tmp_path / "one/report.html").read_bytes() == (tmp_path / "two/report.html").read_bytes()
+
+
+def test_five_thousand_brokers_take_a_few_megabytes(tmp_path: Path) -> None:
+    network = grid(100, 50)
+    tree = list(range(0, len(network.targets), 4))
+    plans = [PlanView(f"plan {at}", 1.0, SCORE, traffic(network, at), [tree] * (MOST_TREES + 1)) for at in range(3)]
+    page = written(tmp_path, network, plans)
+    assert (tmp_path / "report.html").stat().st_size < 4e6
+    assert len(page.tags) < 1500  # elements do not grow with brokers
+    assert len(page.data()["plans"][0]["trees"]) == MOST_TREES
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_small_networks(tmp_path: Path, size: int) -> None:
+    network = grid(size, 1)
+    points = np.array(written(tmp_path, network, [view(network)]).data()["points"])
+    assert len(points) == 2 * size
+    assert np.isfinite(points).all()
+
+
+def test_one_broker_with_coordinates(tmp_path: Path) -> None:
+    network, path = grid(1, 1), tmp_path / "report.html"
+    write_report(path, "A title", {}, network, None, np.array([3.0]), np.array([np.nan]), [view(network)], "")
+    write_report(path, "A title", {}, network, None, np.array([3.0]), np.array([4.0]), [view(network)], "")
+    assert len(read(path).data()["points"]) == 2
+
+
+def test_nothing_to_show_breaks_nothing(tmp_path: Path) -> None:
+    network = grid(3, 1)
+    idle = Traffic(np.zeros(4, np.int64), np.zeros(4, np.int64))
+    reference = Traffic(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    free = Scorecard(**NOTHING)
+    plans = [PlanView("idle", 0.0, free, idle), PlanView("reference", 0.0, free, reference)]
+    page = written(tmp_path, network, plans)
+    assert [plan["name"] for plan in page.data()["plans"]] == ["idle"]
+    assert "No event crosses a link between brokers." in page.texts["td"]
+    assert "no traffic on any link" in page.texts["span"]
+    assert written(tmp_path, network, []).data()["plans"] == []
+    endless = msgspec.structs.replace(SCORE, cost=float("inf"), core=float("inf"), max_delay=float("nan"))
+    assert "–" in written(tmp_path, network, [PlanView("endless", 0.0, endless, idle)]).texts["td"]
+
+
+def test_a_disconnected_network_is_drawn(tmp_path: Path) -> None:
+    nothing = np.zeros(0, np.int64)
+    network = Network.between(np.arange(5), nothing, nothing, np.zeros(0), np.zeros(0))
+    points = np.array(written(tmp_path, network, []).data()["points"]).reshape(-1, 2)
+    assert len(np.unique(points, axis=0)) == 5
+
+
+def test_what_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(UsageError, match=r"^cannot write .*report\.html: .+$") as caught:
+        written(tmp_path, grid(2, 1), [])
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
