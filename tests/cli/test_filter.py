@@ -98,10 +98,3 @@ def test_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["error"]["kind"] == "FilterSyntaxError"
     assert result["error"]["position"] == 4
     assert run_json(capsys, "filter", "eval")[0] == USAGE
-
-
-def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "demo")
-    assert code == OK
-    assert "covers" in out
-    assert len(run_json(capsys, "demo")[1]["sections"]) == 6

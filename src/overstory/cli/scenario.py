@@ -75,6 +75,7 @@ def _add_import(kinds: Any) -> None:
     read.add_argument("--publisher", metavar="COLUMN", help="the column that tells who published (default: by chance)")
     read.add_argument("--time", metavar="COLUMN", help="the column with the time")
     read.add_argument("--bytes", metavar="COLUMN", help="the column with the size (default: 1 byte each)")
+    read.add_argument("--columns", metavar="A,B,…", help="the attributes to keep (default: all)")
     read.add_argument("--subscriptions", help="a file with columns client and filter, or a number to generate")
     read.add_argument(
         "--selectivity", type=float, default=0.01, help="of generated subscriptions (default: %(default)s)"
@@ -99,6 +100,7 @@ def run_import(arguments: argparse.Namespace) -> None:
                 bytes=arguments.bytes,
                 subscriptions=arguments.subscriptions,
                 selectivity=arguments.selectivity,
+                columns=tuple(arguments.columns.split(",")) if arguments.columns else None,
                 seed=arguments.seed,
             ),
             pipeline,

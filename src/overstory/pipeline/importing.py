@@ -11,7 +11,6 @@ rule for MQTT's user properties: a JSON number or boolean, else a string.
 import csv
 import gzip
 import json
-import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -27,7 +26,8 @@ import pyarrow.parquet as pq
 from overstory.errors import DataError, EngineError, UsageError
 from overstory.model.tables import EVENTS
 from overstory.model.values import JSON_NUMBER
-from overstory.pipeline.pipeline import Pipeline, _as_ours
+from overstory.pipeline.pipeline import Pipeline, as_ours
+from overstory.pipeline.session import spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -147,7 +147,7 @@ class Log:
         value, name = self._value(self.roles.publisher), self._value(self.roles.publisher).cast("string")
         some = self.rows.select(value.alias("value"), name.alias("name")).distinct().limit(MOST_PUBLISHERS + 1)
         broker = sql.pmod(sql.xxhash64(sql.lit(seed), "name"), sql.lit(brokers))
-        with _as_ours(f"looking for the publishers in {self.path}"):
+        with as_ours(f"looking for the publishers in {self.path}"):
             found = some.withColumn("broker", broker.cast("bigint")).toArrow().sort_by("value")
         if len(found) > MOST_PUBLISHERS:
             raise UsageError(
@@ -159,7 +159,7 @@ class Log:
     def write(self, path: Path, publishers: pa.Table | ByChance) -> None:
         """One Parquet file. ``publishers`` are the ``name`` and the ``id`` of each, or clients to choose from."""
         parts = path.with_name("parts")
-        with _as_ours(f"writing the events of {self.path}"):
+        with as_ours(f"writing the events of {self.path}"):
             rows = self._with_publishers(publishers)
             rows.select(*self._columns()).write.parquet(str(parts.absolute()))
         _join(sorted(parts.glob("part-*.parquet")), self._schema(), path)
@@ -272,7 +272,7 @@ def _session(pipeline: Pipeline) -> "SparkSession":
 
 
 def _read(spark: "SparkSession", path: Path, kind: str, header: list[str] | None) -> "DataFrame":
-    where = _spark_path(path)
+    where = spark_path(path)
     if kind == PARQUET:
         return spark.read.parquet(where)
     if header is None:
@@ -402,16 +402,11 @@ def _column(name: str) -> "Column":
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
-def _spark_path(path: Path) -> str:
-    """Where Spark reads, it takes a path for a pattern."""
-    return re.sub(r"([{}\[\]*?\\])", r"\\\1", str(path.absolute()))
-
-
 @contextmanager
 def _blaming(path: Path, kind: str) -> Iterator[None]:
     """Spark says that something is malformed, and not where. So if it fails, we look ourselves."""
     try:
-        with _as_ours(f"reading {path}"):
+        with as_ours(f"reading {path}"):
             yield
     except EngineError as error:
         with _unreadable(path):

@@ -84,8 +84,8 @@ class Pipeline:
 
     def events(self, scenario: Scenario) -> "DataFrame":
         """Read, and split: the log, each event with its part."""
-        with _as_ours(f"reading the events of {scenario.folder}"):
-            return split(self.spark.read.parquet(str(scenario.events.resolve())))
+        with as_ours(f"reading the events of {scenario.folder}"):
+            return split(self.spark.read.parquet(session.spark_path(scenario.events)))
 
     def validate(self, scenario: Scenario) -> None:
         """What cannot be seen without parsing the filters and reading the log."""
@@ -93,7 +93,7 @@ class Pipeline:
             return
         problems = problems_of_filters(scenario)
         self.tell("checking events")
-        with _as_ours(f"reading the events of {scenario.folder}"):
+        with as_ours(f"reading the events of {scenario.folder}"):
             publishers, found = publishers_of(self.events(scenario), scenario)
         self._publishers[scenario.folder] = publishers
         if problems or found:
@@ -105,7 +105,7 @@ class Pipeline:
         self.validate(scenario)
         predicates = Predicates()
         predicates.numbers(scenario.subscriptions["filter"])
-        with _as_ours("counting events"):
+        with as_ours("counting events"):
             events = self.events(scenario).count()
         return {
             "distinct filters": len(predicates),
@@ -132,7 +132,7 @@ class Pipeline:
                 path.rename(path.with_name(f"{folder.name}-{path.name}"))
                 for path in predicates.write_index(folder, shards)
             ]
-            with _as_ours("matching events"):
+            with as_ours("matching events"):
                 rows = reduced(self.spark, self.events(scenario), indexes, brokers if asks_for_broker else None)
                 self._reduced[key] = rows.persist()
         return self._reduced[key]
@@ -146,7 +146,7 @@ class Pipeline:
         known = metered(scenario, plan, publishers)
         rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
         self.tell("counting traffic")
-        with _as_ours("counting traffic"):
+        with as_ours("counting traffic"):
             totals = totals_of(rows, known)
         bound = self.bound(scenario, plan, known, rows, effort)
         return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound))
@@ -156,13 +156,13 @@ class Pipeline:
         key = (scenario.folder, fingerprint_of(plan.attachments), effort)
         if key not in self._bounds:
             self.tell("bounding the least traffic")
-            with _as_ours("bounding the least traffic"):
+            with as_ours("bounding the least traffic"):
                 self._bounds[key] = bound_of(rows, known, scenario.network, effort)
         return self._bounds[key]
 
 
 @contextmanager
-def _as_ours(doing: str) -> Iterator[None]:
+def as_ours(doing: str) -> Iterator[None]:
     """What Spark raises, in one line."""
     try:
         yield

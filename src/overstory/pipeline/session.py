@@ -1,6 +1,7 @@
 """The Spark session: made when it is first needed, with every setting explained. Only this package imports pyspark."""
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -26,6 +27,7 @@ SETTINGS = {
     "spark.python.worker.reuse": "true",  # a worker keeps its kernels and its index
     "spark.sql.files.maxPartitionBytes": "16m",  # so that a log of 100 MB still keeps all cores busy
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",  # as attributes are
 }
 ON_ONE_HOST = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}  # nobody else may connect
 DRIVER_MEMORY = "2g"
@@ -72,6 +74,11 @@ def _standard_error_to(file: int) -> Iterator[None]:
 def _reason(said: str) -> str:
     telling = [line.strip() for line in said.splitlines() if "Exception" in line or "Error" in line or "error" in line]
     return telling[0] if telling else ""
+
+
+def spark_path(path: Path) -> str:
+    """Where Spark reads, it takes a path for a pattern."""
+    return re.sub(r"([{}\[\]*?\\])", r"\\\1", str(path.absolute()))
 
 
 def _cores(master: str) -> int:
