@@ -26,6 +26,7 @@ Ints = NDArray[np.int64]
 FIT, CHOOSE, HELD_OUT = 0, 1, 2  # parts of the log
 SHARES = (60, 80)  # of a hundred: below the first is fit, below the second is choose
 BROKER = "$broker"
+GOLDEN = np.int64(-7046029254386353131)  # spreads small numbers over 64 bits
 
 ROWS = pa.schema(
     [
@@ -147,10 +148,11 @@ def _extra(batch: pa.RecordBatch, brokers: tuple[Ints, Ints] | None) -> dict[str
 
 
 def reduce_batch(batch: pa.RecordBatch, offsets: Ints, found: NDArray[np.integer]) -> pa.RecordBatch:
-    """One row for each part, publisher and set, in the order of their hashes."""
+    """One row for each part, publisher and set."""
     high, low = hash_sets(offsets, np.ascontiguousarray(found, np.int64))
     part, publisher = np.asarray(batch.column("$part")), np.asarray(batch.column("$publisher"))
-    order = np.lexsort((low, high, publisher, part))
+    # One key brings equal rows together. Should different ones share it, a row is cut in two, and summed by Spark.
+    order = np.argsort(high + publisher * GOLDEN + part)
     first = np.zeros(len(order), bool)
     first[0] = True
     for column in (low, high, publisher, part):
