@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,15 +34,14 @@ def overstory(folder: Path, *arguments: str) -> Result:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """With a scenario, and two plans for it."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a scenario, and two plans for it. It stays, as Java may have been started in it, and works from there."""
     place = tmp_path_factory.mktemp("journey")
     assert overstory(place, *MAKE).code == 0
     for planner in ("spt", "mst"):
         made = overstory(place, "plan", "net", "--planner", planner, "-o", planner, "--json", "--seed", "3")
         assert made.code == 0, made.err
-    yield place
-    shutil.rmtree(place)
+    return place
 
 
 def test_the_same_seed_makes_the_same_scenario_and_plan(folder: Path, tmp_path: Path) -> None:
