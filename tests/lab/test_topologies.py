@@ -23,7 +23,7 @@ from overstory.lab.topologies import (
 from overstory.lab.transit_stub_shape import GRID, shape_for, stub_sizes
 from overstory.model.network import Network
 
-ZOO = Path("/work/shared/data/topology_zoo/graphml.tar.gz")
+ZOO = Path(__file__).parents[3] / "shared" / "data" / "topology_zoo" / "graphml.tar.gz"
 SIZES = [*range(1, 41), 52, 99, 100, 101, 500, 997, 1952, 2000]
 
 

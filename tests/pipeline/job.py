@@ -31,8 +31,8 @@ def kill_while_shuffling(pipeline: Pipeline, killed: list[int]) -> None:
     """Once the first stage has written what the second one reads, and while that one runs."""
     stages: set[int] = set()
     while True:
-        tracker = pipeline.tracker()
-        stages |= set(tracker.getActiveStageIds()) if tracker is not None else set()
+        tracker = pipeline.spark.sparkContext.statusTracker()
+        stages |= set(tracker.getActiveStageIds())
         if any(stage > min(stages) and _started(tracker, stage) for stage in stages):
             for process in map(int, os.environ["KILL"].split(",")):
                 os.kill(process, signal.SIGKILL)

@@ -1,11 +1,15 @@
 """Steps on Spark: neither partitions, nor the order of rows, nor shards change what they give."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from overstory import parse_filter
+from overstory.errors import DataError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
 from overstory.model.scenario import Scenario, read_scenario
@@ -67,6 +71,32 @@ def test_rows_hold_the_predicates_that_match(pipeline: Pipeline, scenario: Scena
         key = (event["$part"], event["$publisher"], matched)
         expected[key] = expected.get(key, 0) + 1
     assert {(row[0], row[1], row[4]): row[2] for row in found} == expected
+
+
+def test_rows_follow_the_brokers_of_publishers(pipeline: Pipeline, scenario: Scenario) -> None:
+    """Of many publishers, also where only a few in the middle have moved."""
+    predicates = Predicates()
+    predicates.number("$broker = 1")
+    clients = np.arange(5000)
+    for broker, expected in ((0, {()}), (1, {(0,)})):
+        rows = pipeline.reduce(scenario, predicates, (clients, np.where((clients >= 25) & (clients < 50), broker, 0)))
+        assert {row[4] for row in as_set(rows)} == expected
+
+
+def test_events_with_the_same_id_are_refused_where_shards_would_mix_them(
+    pipeline: Pipeline, scenario: Scenario, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(scenario.folder, tmp_path / "net"))
+    events = pq.read_table(folder / "events.parquet")
+    pq.write_table(pa.concat_tables([events, events.slice(7, 1)]), folder / "events.parquet")
+    small = Pipeline("local[2]", memory=6000)
+    small._spark = pipeline.spark  # the same session, which must not be stopped
+    try:
+        with pytest.raises(DataError, match=r"two events have the id 7"):
+            small.reduce(read_scenario(folder), predicates_of(scenario))
+    finally:
+        small._spark = None
+        small.close()
 
 
 def test_parts_of_the_log_are_as_large_as_they_should_be(pipeline: Pipeline, scenario: Scenario) -> None:

@@ -3,12 +3,8 @@
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from overstory.pipeline.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from pyspark import StatusTracker
 
 WIDTH = 24  # of the bar
 PERIOD = 0.2  # seconds
@@ -52,18 +48,8 @@ class Progress:
                 print(f"\r\033[K{self._step} {self._bar()}{taken:.0f} s", end="", file=sys.stderr, flush=True)
 
     def _bar(self) -> str:
-        tracker = self._pipeline.tracker() if self._pipeline is not None else None
-        done, every = _tasks(tracker) if tracker is not None else (0, 0)
+        done, every = self._pipeline.tasks() if self._pipeline is not None else (0, 0)
         if not every:
             return ""
         filled = WIDTH * done // every
         return f"[{'█' * filled}{'·' * (WIDTH - filled)}] {done}/{every} tasks, "
-
-
-def _tasks(tracker: "StatusTracker") -> tuple[int, int]:
-    done = every = 0
-    for stage in tracker.getActiveStageIds():
-        about = tracker.getStageInfo(stage)
-        if about is not None:
-            done, every = done + about.numCompletedTasks, every + about.numTasks
-    return done, every

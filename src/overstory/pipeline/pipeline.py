@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.errors import DataError, EngineError, OverstoryError
+from overstory.errors import DataError, EngineError, OverstoryError, Problem
 from overstory.model.folders import fingerprint_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
@@ -25,10 +25,9 @@ from overstory.pipeline.match import BROKER, reduced, split
 from overstory.pipeline.predicates import Predicates
 from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.score import scorecard, totals_of
-from overstory.pipeline.validate import problems_of_filters, problems_of_plan, publishers_of
+from overstory.pipeline.validate import problems_of_filters, problems_of_plan, publishers_of, repeated_id
 
 if TYPE_CHECKING:
-    from pyspark import StatusTracker
     from pyspark.sql import DataFrame, SparkSession
 
 Ints = NDArray[np.int64]
@@ -54,7 +53,7 @@ class Pipeline:
         self.master, self.settings, self.memory, self.tell = master, settings, memory, tell
         self._spark: SparkSession | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="overstory-")
-        self._reduced: dict[tuple[str, ...], DataFrame] = {}
+        self._reduced: dict[tuple[object, ...], DataFrame] = {}
         self._publishers: dict[Path, Ints] = {}
         self._checked: set[Path] = set()
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
@@ -66,9 +65,13 @@ class Pipeline:
             self._spark = session.start(self.master, self.settings)
         return self._spark
 
-    def tracker(self) -> "StatusTracker | None":
-        """What Spark is busy with, if it runs."""
-        return None if self._spark is None else self._spark.sparkContext.statusTracker()
+    def tasks(self) -> tuple[int, int]:
+        """Of the stages that Spark is busy with: how many are done, and how many there are."""
+        if self._spark is None:
+            return 0, 0
+        tracker = self._spark.sparkContext.statusTracker()
+        stages = [about for stage in tracker.getActiveStageIds() if (about := tracker.getStageInfo(stage)) is not None]
+        return sum(about.numCompletedTasks for about in stages), sum(about.numTasks for about in stages)
 
     def close(self) -> None:
         if self._spark is not None:
@@ -123,7 +126,8 @@ class Pipeline:
     ) -> "DataFrame":
         """Match, and reduce: kept, for the next plan that asks about the same predicates."""
         asks_for_broker = predicates.uses(BROKER)
-        key = (str(scenario.folder), *predicates.texts, str(brokers) if asks_for_broker else "")
+        theirs = brokers[1].tobytes() if brokers is not None and asks_for_broker else b""
+        key = (scenario.folder, theirs, *predicates.texts)
         if key not in self._reduced:
             self.tell("matching events")
             shards = max(1, -(-len(predicates) * BYTES_A_PREDICATE // self.memory))
@@ -133,7 +137,11 @@ class Pipeline:
                 for path in predicates.write_index(folder, shards)
             ]
             with as_ours("matching events"):
-                rows = reduced(self.spark, self.events(scenario), indexes, brokers if asks_for_broker else None)
+                events = self.events(scenario)
+                if shards > 1 and (twice := repeated_id(events)) is not None:  # what shards find is merged by the id
+                    problem = Problem("events", None, "$id", f"two events have the id {twice}")
+                    raise DataError(f"the scenario {scenario.folder} is not right:", [problem])
+                rows = reduced(self.spark, events, indexes, brokers if asks_for_broker else None)
                 self._reduced[key] = rows.persist()
         return self._reduced[key]
 

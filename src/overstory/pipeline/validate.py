@@ -66,6 +66,15 @@ def publishers_of(events: "DataFrame", scenario: Scenario) -> tuple[Ints, list[P
     return found["$publisher"].to_numpy(), problems
 
 
+def repeated_id(events: "DataFrame") -> int | None:
+    """An id that two events have."""
+    from pyspark.sql import functions as sql
+
+    counts = events.groupBy("`$id`").agg(sql.count("*").alias("events")).where("events > 1")
+    found = counts.limit(1).toArrow()["$id"].to_pylist()
+    return found[0] if found else None
+
+
 def problems_of_plan(scenario: Scenario, plan: Plan, publishers: Ints) -> list[Problem]:
     """How a plan breaks the law on this scenario."""
     found = _dangling(scenario, plan)
