@@ -4,10 +4,8 @@ import random
 from pathlib import Path
 
 import networkx
-import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 from overstory.errors import InfeasibleError, UsageError
 from overstory.model.plan import EVERYTHING, Plan, Value
@@ -18,15 +16,9 @@ from overstory.pipeline.validate import problems_of_plan
 from overstory.planners import defaults
 from overstory.planners.registry import PLANNERS, make_plan, planner_named
 
-from ..plans import events_of, random_plan, random_scenario
+from ..plans import random_plan, random_scenario
 from ..tables import events_table, scenario_of, scenario_tables, table_of
-
-
-class Steps:
-    """These planners ask for nothing that takes Spark."""
-
-    def publishers(self, scenario: Scenario) -> NDArray[np.int64]:
-        return np.unique(np.array([event.publisher for event in events_of(scenario)], np.int64))
+from .steps import Steps
 
 
 def planned(

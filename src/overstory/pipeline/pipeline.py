@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.errors import DataError, EngineError, OverstoryError, Problem
@@ -24,6 +25,7 @@ from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, reduced, split
 from overstory.pipeline.predicates import Predicates
 from overstory.pipeline.rules import Metered, metered
+from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
 from overstory.pipeline.validate import problems_of_filters, problems_of_plan, publishers_of, repeated_id
 
@@ -120,6 +122,19 @@ class Pipeline:
     def publishers(self, scenario: Scenario) -> Ints:
         self.validate(scenario)
         return self._publishers[scenario.folder]
+
+    def predicates(self, scenario: Scenario) -> Ints:
+        return Predicates().numbers(scenario.subscriptions["filter"])
+
+    def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
+        """For planners: what they may learn from, and select on."""
+        self.validate(scenario)
+        predicates = Predicates()
+        predicates.numbers(scenario.subscriptions["filter"])
+        rows = self.reduce(scenario, predicates)
+        self.tell("sampling events")
+        with as_ours("sampling events"):
+            return sample_of(rows, attachments, scenario.network, most)
 
     def reduce(
         self, scenario: Scenario, predicates: Predicates, brokers: tuple[Ints, Ints] | None = None

@@ -1,0 +1,41 @@
+"""What it costs to carry instances along a tree, from the root of each to its terminals.
+
+A tree is a ``parent`` for each broker, -1 at one of them. ``down`` and ``up`` are the prices from and to the parent.
+An instance crosses the links of the least subtree that holds its root and its terminals, each away from the root: up
+along the root's way to where the last terminal leaves it, and down everywhere else.
+"""
+
+import numpy as np
+
+from overstory.kernels.compiling import Array, kernel
+
+NONE = -1
+
+
+@kernel
+def tree_costs(
+    parent: Array, down: Array, up: Array, roots: Array, terminal_offsets: Array, terminals: Array, out: Array
+) -> None:
+    """Sets ``out[i]`` to the price of all links that instance i crosses."""
+    reached = np.full(len(parent), NONE, np.int64)  # by broker: the last instance whose subtree it is in
+    above = np.full(len(parent), NONE, np.int64)  # by broker: the last instance on whose root's way to the top it is
+    for i in range(len(roots)):
+        node = roots[i]
+        while node != NONE:
+            above[node] = i
+            node = parent[node]
+        top = roots[i]  # how far the root's way is in use
+        reached[top] = i
+        cost = 0.0
+        for at in range(terminal_offsets[i], terminal_offsets[i + 1]):
+            node = terminals[at]
+            while reached[node] != i and above[node] != i:
+                reached[node] = i
+                cost += down[node]
+                node = parent[node]
+            while reached[node] != i:  # it left the root's way above the highest place so far
+                reached[top] = i
+                cost += up[top]
+                top = parent[top]
+                reached[top] = i
+        out[i] = cost
