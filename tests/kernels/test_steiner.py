@@ -1,0 +1,185 @@
+"""Steiner trees: those of the plain twin, trees that reach all, never below the bound, and close to the optimum."""
+
+import csv
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overstory.kernels import plain_steiner
+from overstory.kernels.distances import distances_to
+from overstory.kernels.steiner import Trees, distinct_instances, graph_of, steiner_trees
+
+from .test_ascent import (
+    STEINLIB,
+    Array,
+    Graph,
+    Wanted,
+    as_arrays,
+    bounds,
+    drawn,
+    graphs,
+    optimum,
+    read_steinlib,
+    wanted,
+)
+
+
+def arrays_of(some: list[Wanted]) -> tuple[Array, Array, Array]:
+    offsets = np.cumsum([0] + [len(each.terminals) for each in some])
+    terminals = np.array([terminal for each in some for terminal in each.terminals], np.int64)
+    return np.array([each.root for each in some], np.int64), offsets, terminals
+
+
+def trees_by(function: object, graph: Graph, some: list[Wanted], starts: int = 4) -> Trees:
+    known = as_arrays(graph)
+    assert callable(function)
+    found = function(graph_of(*known), distances_to(*known, np.arange(graph.size)), *arrays_of(some), starts)
+    assert isinstance(found, Trees)
+    return found
+
+
+def trees(graph: Graph, some: list[Wanted], starts: int = 4) -> Trees:
+    return trees_by(steiner_trees, graph, some, starts)
+
+
+def mutual(graph: Graph) -> Graph:
+    return Graph(graph.size, graph.links + [(target, source, price) for source, target, price in graph.links])
+
+
+any_graphs = graphs() | graphs().map(mutual)
+
+
+def check_tree(graph: Graph, each: Wanted, links: list[int], cost: float) -> None:
+    """It grows from the root link by link, every leaf is a terminal, and it costs what its links cost."""
+    _, targets, prices = as_arrays(graph)
+    sources = sorted(source for source, _, _ in graph.links)
+    reached, inner = {each.root}, set()
+    for link in links:
+        assert sources[link] in reached
+        assert targets[link] not in reached
+        reached.add(int(targets[link]))
+        inner.add(sources[link])
+    assert reached >= set(each.terminals)
+    assert reached - inner <= {each.root, *each.terminals}
+    assert cost == prices[links].sum()
+
+
+def check_trees(graph: Graph, some: list[Wanted], found: Trees) -> None:
+    for i, each in enumerate(some):
+        check_tree(graph, each, found.links[found.offsets[i] : found.offsets[i + 1]].tolist(), found.costs[i])
+
+
+@given(any_graphs, st.data(), st.integers(1, 6))
+def test_trees_are_those_of_the_twin(graph: Graph, data: st.DataObject, starts: int) -> None:
+    some = data.draw(st.lists(wanted(graph), max_size=4))
+    found, plain = trees(graph, some, starts), trees_by(plain_steiner.steiner_trees, graph, some, starts)
+    assert np.array_equal(found.costs, plain.costs)
+    assert np.array_equal(found.offsets, plain.offsets)
+    assert np.array_equal(found.links, plain.links)
+
+
+@pytest.mark.parametrize("prices", [[1], [0, 1], [1, 2, 3], list(range(10**6, 2 * 10**6, 7))])
+def test_larger_trees_are_those_of_the_twin(prices: list[int]) -> None:
+    graph, some = drawn(7, 80, prices)
+    found, plain = trees(graph, some), trees_by(plain_steiner.steiner_trees, graph, some)
+    assert np.array_equal(found.costs, plain.costs)
+    check_trees(graph, some, found)
+
+
+@given(any_graphs, st.data())
+def test_trees_reach_all_and_cost_at_least_the_optimum(graph: Graph, data: st.DataObject) -> None:
+    some = data.draw(st.lists(wanted(graph), max_size=3))
+    found = trees(graph, some)
+    check_trees(graph, some, found)
+    for each, cost, bound in zip(some, found.costs.tolist(), bounds(graph, some), strict=True):
+        assert bound <= optimum(graph, *each) <= cost
+
+
+@given(graphs().map(mutual), st.data())
+def test_mutual_prices(graph: Graph, data: st.DataObject) -> None:
+    """No tree costs twice the optimum, and with up to three ends it is the optimum."""
+    each = data.draw(wanted(graph))
+    assert graph_of(*as_arrays(graph)).mutual
+    best, (cost,) = optimum(graph, *each), trees(graph, [each]).costs
+    assert cost <= 2 * best
+    if len({each.root, *each.terminals}) <= 3:
+        assert cost == best
+
+
+@given(any_graphs, st.data())
+def test_more_starts_never_cost_more(graph: Graph, data: st.DataObject) -> None:
+    """One start is among as many as there are ends."""
+    each = data.draw(wanted(graph))
+    every = len({each.root, *each.terminals})
+    assert trees(graph, [each], every).costs[0] <= trees(graph, [each], 1).costs[0]
+
+
+@given(graphs(), st.data())
+def test_the_tree_of_one_terminal_is_a_cheapest_way(graph: Graph, data: st.DataObject) -> None:
+    each = data.draw(wanted(graph, most=1))
+    assert trees(graph, [each]).costs[0] == optimum(graph, *each)
+
+
+def test_prices_per_direction() -> None:
+    around = Graph(4, [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 0, 1), (1, 0, 9), (2, 1, 9), (3, 2, 9), (0, 3, 9)])
+    found = trees(around, [Wanted(0, [3]), Wanted(3, [0]), Wanted(2, [1, 3])])
+    assert found.costs.tolist() == [3, 1, 3]
+    check_trees(around, [Wanted(0, [3]), Wanted(3, [0]), Wanted(2, [1, 3])], found)
+
+
+def test_fractions_of_prices() -> None:
+    graph, some = drawn(5, 60, [1, 3])
+    offsets, targets, prices = as_arrays(graph)
+    known = offsets, targets, prices / 3 + 0.1
+    found = steiner_trees(graph_of(*known), distances_to(*known, np.arange(graph.size)), *arrays_of(some))
+    for i in range(len(some)):
+        assert np.isclose(found.costs[i], known[2][found.links[found.offsets[i] : found.offsets[i + 1]]].sum())
+
+
+def test_nothing_to_reach_and_nowhere_to_go() -> None:
+    graph = Graph(3, [(0, 1, 4), (1, 0, 4)])
+    found = trees(graph, [Wanted(1, []), Wanted(2, [2]), Wanted(0, [2]), Wanted(0, [1, 1, 0])])
+    assert found.costs.tolist() == [0, 0, np.inf, 4]
+    assert found.offsets.tolist() == [0, 0, 0, 0, 1]
+    assert trees(Graph(1, []), []).links.tolist() == []
+
+
+@given(graphs(), st.data())
+def test_equal_instances_are_found(graph: Graph, data: st.DataObject) -> None:
+    some = [Wanted(each.root, sorted(set(each.terminals))) for each in data.draw(st.lists(wanted(graph, most=2)))]
+    some += [Wanted(each.root, each.terminals[::-1]) for each in some]
+    first, same = distinct_instances(*arrays_of(some))
+    keys = [(each.root, frozenset(each.terminals)) for each in some]
+    assert len(first) == len(set(keys))
+    assert all(keys[first[number]] == key for number, key in zip(same.tolist(), keys, strict=True))
+
+
+def test_no_worse_than_networkx() -> None:
+    graph, some = drawn(11, 120, [1])
+    known = nx.Graph([(source, target, {"weight": price}) for source, target, price in graph.links])
+    theirs = [
+        nx.algorithms.approximation.steiner_tree(known, {root, *terminals}, method="mehlhorn").size("weight")
+        for root, terminals in some
+    ]
+    assert trees(graph, some).costs.sum() <= sum(theirs)
+
+
+@pytest.mark.skipif(not STEINLIB.exists(), reason="SteinLib is not beside the project")
+@pytest.mark.parametrize(
+    ("series", "starts", "close"), [("B", 4, 1.015), ("C", 4, 1.02), ("B", 16, 1.005), ("C", 16, 1.012)]
+)
+def test_steinlib(series: str, starts: int, close: float) -> None:
+    with (STEINLIB / "optima.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["group"] == series]
+    ratios = []
+    for row in rows:
+        graph, terminals = read_steinlib(STEINLIB / series / row["filename"])
+        each = Wanted(terminals[0], terminals)
+        found = trees(graph, [each], starts)
+        check_trees(graph, [each], found)
+        assert found.costs[0] >= int(row["opt"])
+        ratios.append(found.costs[0] / int(row["opt"]))
+    assert np.mean(ratios) < close
