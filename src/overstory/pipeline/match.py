@@ -66,11 +66,11 @@ def reduced(
 
 
 def summed(rows: "DataFrame") -> "DataFrame":
+    """The set itself is a key beside its hash: as a value it would make Spark sort all rows, where it can hash them."""
     from pyspark.sql import functions as sql
 
-    return rows.groupBy("part", "publisher", "high", "low").agg(
-        sql.first("predicates").alias("predicates"), sql.sum("events").alias("events"), sql.sum("bytes").alias("bytes")
-    )
+    keys = ("part", "publisher", "high", "low", "predicates")
+    return rows.groupBy(*keys).agg(sql.sum("events").alias("events"), sql.sum("bytes").alias("bytes"))
 
 
 def _merged(events: "DataFrame", names: list[str], brokers: tuple[Ints, Ints] | None) -> "DataFrame":
