@@ -361,8 +361,8 @@ def test_kernels_find_what_a_scan_of_all_hulls_finds(seed: int, count: int, attr
     hulls = [random_hull(dice, attributes, dice.choice([0, 5, 40])) for _ in range(count)]
     filing, plain = filed(hulls, attributes, splitting), PlainHulls(hulls, attributes)
     for asked in [[], *(random_hull(dice, attributes, dice.choice([0, 5, 60])) for _ in range(60)), *hulls[:20]]:
-        assert sorted(enclosing(filing.store, flat(asked)).tolist()) == plain.enclosing(asked)
-        assert sorted(enclosed(filing.store, flat(asked)).tolist()) == plain.enclosed(asked)
+        assert sorted(enclosing(*filing.store, flat(asked)).tolist()) == plain.enclosing(asked)
+        assert sorted(enclosed(*filing.store, flat(asked)).tolist()) == plain.enclosed(asked)
 
 
 keys = st.integers(-3, 6) | st.sampled_from([-TOP, TOP, FALSE, TRUE])
@@ -377,5 +377,5 @@ def test_kernels_find_what_a_scan_finds_among_few(
     hulls: list[list[Range]], asked: list[Range], splitting: bool
 ) -> None:
     filing, plain = filed(hulls, 3, splitting), PlainHulls(hulls, 3)
-    assert sorted(enclosing(filing.store, flat(asked)).tolist()) == plain.enclosing(asked)
-    assert sorted(enclosed(filing.store, flat(asked)).tolist()) == plain.enclosed(asked)
+    assert sorted(enclosing(*filing.store, flat(asked)).tolist()) == plain.enclosing(asked)
+    assert sorted(enclosed(*filing.store, flat(asked)).tolist()) == plain.enclosed(asked)

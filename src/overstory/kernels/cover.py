@@ -2,23 +2,34 @@
 
 The tree is that of ``tree``. A box that encloses another reaches as far on both sides, so it is looked for as an event
 is, with an interval in the place of each value. A box that is enclosed starts and ends within: the threshold of a node
-tells on which side it cannot be, and so do the bins outside.
-"""
+tells on which side it cannot be, and so do the bins at the ends.
 
-from typing import Any
+Both take the arrays of a Store one by one, and the ranges, each as attribute, low and high, behind them: a call takes
+longer to look at tuples of arrays.
+"""
 
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST, MOST
-from overstory.kernels.leaves import BINS, IN_USE, SETS, bin_of, bins_size, box_of, first_bins, lowest_bit, row_at
-from overstory.kernels.records import range_of, ranges_of
+from overstory.kernels.leaves import (
+    BINS,
+    IN_USE,
+    SETS,
+    WIDEST,
+    bin_of,
+    bins_size,
+    box_of,
+    first_bins,
+    first_row,
+    lowest_bit,
+)
+from overstory.kernels.records import ranges_of
 from overstory.kernels.store import (
     ATTRIBUTES,
     BLOCK,
     EITHER,
     HIGH,
-    LEAF,
     LOW,
     NONE,
     ROOT,
@@ -30,9 +41,11 @@ from overstory.kernels.texts import NUMBER
 
 
 @kernel
-def enclosing(store: Store, ranges: Array) -> Array:
-    """Filters with a box whose every range holds the range here; ``ranges`` are attribute, low, high."""
-    lows, highs = _spread(store, ranges)
+def enclosing(*arrays: Array) -> Array:
+    """Filters with a box whose every range holds the range here."""
+    store, ranges = Store(*arrays[:10]), arrays[10]
+    words, (lows, highs) = store.words, _spread(store, ranges)
+    rows = np.empty(WIDEST, np.int64)
     found = np.empty(16, np.int64)
     count = 0
     waiting = np.empty(64, np.int64)
@@ -46,18 +59,21 @@ def enclosing(store: Store, ranges: Array) -> Array:
             height += 1
     while height:
         height -= 1
-        number = waiting[height]
-        node = store.nodes[number]
+        node = store.nodes[waiting[height]]
         if node.kind <= BLOCK:
-            width = store.words[node.threshold] if node.kind == BLOCK else 1
+            if node.kind == BLOCK:
+                first = first_row(words, node.threshold)
+                width = _rows_reaching(words, node.threshold, lows, highs, rows)
+            else:
+                first, width = node.threshold, 1
+                rows[0] = (1 << node.left) - 1
             for word in range(width):
-                rows = _rows_reaching(store.words, node, word, lows, highs)
-                first = row_at(store, number, 64 * word)
-                while rows:
-                    at = first + 2 * lowest_bit(rows)
-                    rows &= rows - 1
-                    if _encloses(store.words, store.words[at + 1], lows, highs):
-                        found, count = _add_filters(store, box_of(store.words[at]), found, count)
+                left = rows[word]
+                while left:
+                    at = first + 2 * (64 * word + lowest_bit(left))
+                    left &= left - 1
+                    if _encloses(words, words[at + 1], lows, highs):
+                        found, count = _add_filters(store, box_of(words[at]), found, count)
             continue
         waiting = with_room(waiting, height + 2)
         low, high = lows[node.attribute], highs[node.attribute]
@@ -71,9 +87,11 @@ def enclosing(store: Store, ranges: Array) -> Array:
 
 
 @kernel
-def enclosed(store: Store, ranges: Array) -> Array:
+def enclosed(*arrays: Array) -> Array:
     """Filters with a box that has, for each range here, one within it."""
-    lows, highs = _spread(store, ranges)
+    store, ranges = Store(*arrays[:10]), arrays[10]
+    words, (lows, highs) = store.words, _spread(store, ranges)
+    rows = np.empty(WIDEST, np.int64)
     found = np.empty(16, np.int64)
     count = 0
     waiting = np.empty(64, np.int64)
@@ -86,18 +104,21 @@ def enclosed(store: Store, ranges: Array) -> Array:
             height += 1
     while height:
         height -= 1
-        number = waiting[height]
-        node = store.nodes[number]
+        node = store.nodes[waiting[height]]
         if node.kind <= BLOCK:
-            width = store.words[node.threshold] if node.kind == BLOCK else 1
+            if node.kind == BLOCK:
+                first = first_row(words, node.threshold)
+                width = _rows_within(words, node.threshold, lows, highs, rows)
+            else:
+                first, width = node.threshold, 1
+                rows[0] = (1 << node.left) - 1
             for word in range(width):
-                rows = _rows_within(store.words, node, word, lows, highs)
-                first = row_at(store, number, 64 * word)
-                while rows:
-                    box = box_of(store.words[first + 2 * lowest_bit(rows)])
-                    rows &= rows - 1
-                    if _is_enclosed(store, box, ranges):
-                        found, count = _add_filters(store, box, found, count)
+                left = rows[word]
+                while left:
+                    at = first + 2 * (64 * word + lowest_bit(left))
+                    left &= left - 1
+                    if _is_enclosed(words, words[at + 1], ranges):
+                        found, count = _add_filters(store, box_of(words[at]), found, count)
             continue
         waiting = with_room(waiting, height + 2)
         low, high = lows[node.attribute], highs[node.attribute]
@@ -124,40 +145,55 @@ def _spread(store: Store, ranges: Array) -> tuple[Array, Array]:
 
 
 @kernel
-def _rows_reaching(words: Array, node: Any, word: int, lows: Array, highs: Array) -> int:
-    """The rows of a word that are in both the bin where the range begins and the one where it ends."""
-    if node.kind == LEAF:
-        return (1 << node.left) - 1
-    start = node.threshold
-    width, rows, at = words[start], words[start + IN_USE + word], first_bins(words, start)
+def _rows_reaching(words: Array, start: int, lows: Array, highs: Array, rows: Array) -> int:
+    """Writes down the rows of a block that are, for each of its attributes, in both the bin where the range begins and
+    the one where it ends. Returns how many words that takes: none if there are none."""
+    width, at = words[start], first_bins(words, start)
+    for word in range(width):
+        rows[word] = words[start + IN_USE + word]
     for _ in range(words[start + 1]):
         low, high = lows[words[at]], highs[words[at]]
-        if low == LEAST:
-            rows &= words[at + SETS + word]
-        else:
-            first, last = bin_of(words, at, low), bin_of(words, at, high)
-            rows &= words[at + SETS + width * (1 + first) + word] & words[at + SETS + width * (1 + last) + word]
+        first = last = at + SETS
+        if low != LEAST:
+            first += width * (1 + bin_of(words, at, low))
+            last += width * (1 + bin_of(words, at, high))
+        some = 0
+        for word in range(width):
+            rows[word] &= words[first + word] & words[last + word]
+            some |= rows[word]
+        if some == 0:
+            return 0
         at += bins_size(width)
-    return rows
+    return width
 
 
 @kernel
-def _rows_within(words: Array, node: Any, word: int, lows: Array, highs: Array) -> int:
-    """The rows of a word that are in no bin outside of the range."""
-    if node.kind == LEAF:
-        return (1 << node.left) - 1
-    start = node.threshold
-    width, rows, at = words[start], words[start + IN_USE + word], first_bins(words, start)
+def _rows_within(words: Array, start: int, lows: Array, highs: Array, rows: Array) -> int:
+    """Writes down the rows of a block that are, for each of its attributes, in some bin of the range, and neither in
+    the one before nor in the one behind: the bins of a row have no gaps. Returns how many words that takes."""
+    width, at = words[start], first_bins(words, start)
+    for word in range(width):
+        rows[word] = words[start + IN_USE + word]
     for _ in range(words[start + 1]):
         low, high = lows[words[at]], highs[words[at]]
         if low != LEAST:
-            rows &= ~words[at + SETS + word]
+            bins = at + SETS + width
             first, last = bin_of(words, at, low), bin_of(words, at, high)
-            for i in range(BINS):
-                if i < first or i > last:
-                    rows &= ~words[at + SETS + width * (1 + i) + word]
+            some = 0
+            for word in range(width):
+                inside, outside = 0, words[at + SETS + word]
+                for i in range(first, last + 1):
+                    inside |= words[bins + width * i + word]
+                if first > 0:
+                    outside |= words[bins + width * (first - 1) + word]
+                if last < BINS - 1:
+                    outside |= words[bins + width * (last + 1) + word]
+                rows[word] &= inside & ~outside
+                some |= rows[word]
+            if some == 0:
+                return 0
         at += bins_size(width)
-    return rows
+    return width
 
 
 @kernel
@@ -171,10 +207,13 @@ def _encloses(words: Array, record: int, lows: Array, highs: Array) -> bool:
 
 
 @kernel
-def _is_enclosed(store: Store, box: int, ranges: Array) -> bool:
+def _is_enclosed(words: Array, record: int, ranges: Array) -> bool:
+    last = record + 1 + 3 * ranges_of(words[record])
     for i in range(0, len(ranges), 3):
-        low, high = range_of(store, box, ranges[i])
-        if low < ranges[i + 1] or high > ranges[i + 2]:
+        at = record + 1
+        while at < last and words[at] != ranges[i]:
+            at += 3
+        if at == last or words[at + 1] < ranges[i + 1] or words[at + 2] > ranges[i + 2]:
             return False
     return True
 

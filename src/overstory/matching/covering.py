@@ -20,7 +20,7 @@ from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 from overstory.errors import UsageError
 from overstory.filters.boxes import Box
 from overstory.filters.filter import Filter
-from overstory.filters.value_sets import Faces, Keywords, Presence, Strings, ValueSet
+from overstory.filters.value_sets import Booleans, Faces, Keywords, Numbers, Strings, ValueSet
 from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import TOP
 from overstory.kernels.store import LIVE_BOXES, LIVE_LEAVES
@@ -93,9 +93,9 @@ class CoveringIndex:
         """The filters that cover this one, ascending; itself among them if it is in the index."""
         if not wanted.boxes:
             return sorted(self.filters)
-        found = self._unfiled | self._unions if is_loose(wanted) else set(self._unfiled)
+        found = self._unfiled | self._unions if self._unions and is_loose(wanted) else set(self._unfiled)
         for hull in inner_hulls(wanted):
-            found.update(enclosing(self._filing.store, self._ranges(hull, outward=True)).tolist())
+            found.update(enclosing(*self._filing.store, self._ranges(hull, outward=True)).tolist())
         return self._asked(found, lambda other: other.covers(wanted))
 
     def covered(self, wanted: Filter) -> list[int]:
@@ -104,7 +104,7 @@ class CoveringIndex:
         if wanted.boxes:
             hull = outer_hull(wanted.boxes)
             if self._faces.keys() >= hull.keys():
-                found.update(enclosed(self._filing.store, self._ranges(hull, outward=False)).tolist())
+                found.update(enclosed(*self._filing.store, self._ranges(hull, outward=False)).tolist())
         return self._asked(found, wanted.covers)
 
     def statistics(self) -> CoveringStatistics:
@@ -166,11 +166,11 @@ class CoveringIndex:
         the one encloses the other, or inward, so that what the one encloses the other does."""
         words: list[int] = []
         for face, (low, high) in hull.items():
-            if face in self._faces:
-                labels = self._labels[face]
-                first = labels.near(low, below=outward) if isinstance(low, str) else low
-                last = labels.near(high, below=not outward) if isinstance(high, str) else high
-                words += (self._faces[face], TOP if first is None else first, TOP if last is None else last)
+            number = self._faces.get(face)
+            if number is not None:
+                first = self._labels[face].near(low, below=outward) if isinstance(low, str) else low
+                last = self._labels[face].near(high, below=not outward) if isinstance(high, str) else high
+                words += (number, TOP if first is None else first, TOP if last is None else last)
         return np.array(words, np.int64)
 
 
@@ -205,7 +205,11 @@ class Labels:
 
     def near(self, text: str, below: bool) -> int:
         """The label of the text, or that of the next one that is known, below or above it."""
-        at = self._known.bisect_right(text) - 1 if below else self._known.bisect_left(text)
+        entry = self._known.get(text)
+        if entry is not None:
+            own: int = entry[0]
+            return own
+        at = self._known.bisect_left(text) - below
         if 0 <= at < len(self._known):
             label: int = self._known.peekitem(at)[1][0]
             return label
@@ -251,9 +255,10 @@ def inner_hulls(wanted: Filter) -> list[Hull]:
     They differ from the outer hull only where lists must hit several sets of words: whatever covers that hits one of
     the sets, or more, but nobody knows which. The box with the fewest of them then stands for all.
     """
-    box = min(wanted.boxes, key=_hit_choices)
-    if all(_hit_choices(each) == 1 for each in wanted.boxes):
+    choices = list(map(_hit_choices, wanted.boxes))
+    if max(choices) == 1:
         return [outer_hull(wanted.boxes)]
+    box = wanted.boxes[choices.index(min(choices))]
     hull = _hull_of(box)
     several = {name: allowed.hits for name, allowed in box.sets.items() if isinstance(allowed, Keywords)}
     hits = [[((name, list), (min(hit), max(hit))) for hit in found] for name, found in several.items() if found]
@@ -286,7 +291,10 @@ def _hull_of(box: Box) -> Hull:
 
 
 def _add_faces(hull: Hull, name: str, allowed: ValueSet) -> None:
-    if isinstance(allowed, Strings):
+    if isinstance(allowed, (Numbers, Booleans)):
+        intervals = said_by(allowed).intervals
+        hull[name, float] = (intervals[0][0], intervals[-1][1])
+    elif isinstance(allowed, Strings):
         cuts = allowed.cuts
         hull[name, str] = (cuts[0], cuts[-1] if len(cuts) % 2 == 0 else None)
     elif isinstance(allowed, Keywords):
@@ -296,9 +304,6 @@ def _add_faces(hull: Hull, name: str, allowed: ValueSet) -> None:
     elif isinstance(allowed, Faces):
         _add_faces(hull, name, allowed.strings)
         _add_faces(hull, name, allowed.other)
-    elif not isinstance(allowed, Presence):
-        intervals = said_by(allowed).intervals
-        hull[name, float] = (intervals[0][0], intervals[-1][1])
 
 
 def _least(a: Limit, b: Limit) -> Limit:
