@@ -69,6 +69,12 @@ def test_the_key_of_any_number(value: int | float) -> None:
     assert keys.key_of_number(value) == plain.key_of(value)
 
 
+@given(*[floats.filter(lambda value: value == value) | integers | st.integers(-(2**1100), 2**1100)] * 2)
+def test_the_keys_of_both_ends_of_an_interval(a: int | float, b: int | float) -> None:
+    low, high = min(a, b), max(a, b)
+    assert keys.keys_of_ends(low, high) == (plain.key_of(low), plain.key_of(high))
+
+
 @given(floats | integers | st.integers(-(2**600), 2**600), floats | integers)
 def test_keys_are_in_the_order_of_numbers(a: int | float, b: int | float) -> None:
     """And an even key is that of one number alone, so that comparing with it is exact."""

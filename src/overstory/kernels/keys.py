@@ -22,6 +22,7 @@ BEYOND = 1535 << 52  # the bits of 2^512
 TOP = 2 * (BEYOND - SMALLEST) + 1
 FALSE, TRUE = MOST - 3, MOST - 2
 EXACT = 2**53  # integers up to here are floats
+LOWEST_USUAL = 2.0**-511
 ABOVE_INT64 = 9223372036854775808.0
 MAGNITUDE = MOST
 
@@ -83,4 +84,13 @@ def key_of_number(value: int | float) -> int:
     return key if near == value else key + (1 if near < value else -1)
 
 
+def keys_of_ends(low: int | float, high: int | float) -> tuple[int, int]:
+    """Of an interval, the lower one first. Both at once is faster for ends that are neither negative, tiny nor huge."""
+    if low >= LOWEST_USUAL and high <= EXACT:
+        first, last = _two_bits_of(_two_float_bytes(low, high))
+        return 2 * (first - SMALLEST + 1), 2 * (last - SMALLEST + 1)
+    return key_of_number(low), key_of_number(high)
+
+
 _float_bytes, _bits_of = struct.Struct("<d").pack, struct.Struct("<q").unpack
+_two_float_bytes, _two_bits_of = struct.Struct("<dd").pack, struct.Struct("<qq").unpack

@@ -5,11 +5,12 @@ be said in this way (a residual, a LIKE pattern, a bound such as 1e300) becomes 
 asked in Python of the few events that pass the rest. The rest then is as narrow as it can be without losing an event.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from overstory.filters.boxes import Box
+from overstory.filters.boxes import Box, Residuals
 from overstory.filters.cuts import Cut, Cuts, intervals
 from overstory.filters.value_sets import (
     NEXT,
@@ -23,13 +24,16 @@ from overstory.filters.value_sets import (
     after_prefix,
 )
 from overstory.kernels.boxes import OPAQUE
-from overstory.kernels.keys import FALSE, TOP, TRUE, key_of_number
+from overstory.kernels.keys import FALSE, TOP, TRUE, key_of_number, keys_of_ends
 from overstory.kernels.texts import EQUAL, LIST, PREFIX, PRESENT, STRING, WORD
 
 MOST_PIECES = 8  # that a box is cut into where an attribute has several intervals: each by itself is easier to find
 MOST_STEPS = 32  # prefixes and texts that an interval of strings is taken apart into
+# From the least string to one that starts later, and from one that starts earlier on without end, it takes more.
+LATE, EARLY = chr(MOST_STEPS), chr(sys.maxunicode - MOST_STEPS)
 
 Interval = tuple[int, int]  # first and last key
+Range = tuple[int, int, int]  # attribute, first and last key
 Token = tuple[int, str]  # kind and text
 Clause = tuple[bool, Sequence[Token]]  # whether negated
 
@@ -53,15 +57,34 @@ class Numbering(NamedTuple):
 def write_records(box: Box, numbering: Numbering, words: list[int]) -> int:
     """Writes the records of a box behind the others, each after its size: one, or several that together hold what it
     holds. Returns how many."""
-    ranges: list[tuple[int, int, int]] = []
-    choices: list[list[tuple[int, int, int]]] = []
+    ranges: list[Range] = []
+    others: list[tuple[str, ValueSet]] = []
+    for name, allowed in box.sets.items():
+        if type(allowed) is Numbers and len(allowed.cuts) == 2:  # what is said most, by a shorter way
+            interval = _one_interval(allowed.cuts)
+            if interval is not None:
+                ranges.append((numbering.attributes[name], *interval))
+                continue
+        others.append((name, allowed))
+    return _write_any(ranges, others, box.residuals, numbering, words)
+
+
+def _write_any(
+    ranges: list[Range],
+    sets: list[tuple[str, ValueSet]],
+    residuals: Residuals,
+    numbering: Numbering,
+    words: list[int],
+) -> int:
+    """The records of a box of which some ranges are known already."""
+    choices: list[list[Range]] = []
     pieces = 1
     lists: list[int] = []
     clauses: list[int] = []
     list_count = clause_count = 0
     unsaid: dict[str, ValueSet] = {}
     attributes, token = numbering.attributes, numbering.token
-    for name, allowed in box.sets.items():
+    for name, allowed in sets:
         attribute = attributes[name]
         found, required, exact = said_by(allowed)
         if len(found) == 1:
@@ -86,9 +109,9 @@ def write_records(box: Box, numbering: Numbering, words: list[int]) -> int:
             unsaid[name] = allowed
     header = len(ranges) + len(choices) | list_count << 16 | clause_count << 32
     rest = lists + clauses
-    if unsaid or box.residuals:
+    if unsaid or residuals:
         header |= OPAQUE
-        rest.append(numbering.opaque(Box(unsaid, box.residuals)))
+        rest.append(numbering.opaque(Box(unsaid, residuals)))
     size = 1 + 3 * (len(ranges) + len(choices)) + len(rest)
     for chosen in product(*choices):
         words += (size, header)
@@ -116,12 +139,17 @@ def said_by(allowed: ValueSet) -> Said:
     return Said(other.intervals, text.clauses, text.exact and other.exact)
 
 
+def _one_interval(cuts: Cuts) -> Interval | None:
+    """Between two cuts at numbers that have keys of their own; None if one has not."""
+    (low, after_low), (high, after_high) = cuts
+    first, last = keys_of_ends(low, high)
+    return None if (first | last) & 1 else (first + after_low, last + after_high - 1)
+
+
 def _numbers(cuts: Cuts) -> Said:
-    if len(cuts) == 2:  # one interval: what is said most
-        (low, after_low), (high, after_high) = cuts
-        first, last = key_of_number(low), key_of_number(high)
-        if not (first | last) & 1:
-            return Said(((first + after_low, last + after_high - 1),), ())
+    interval = _one_interval(cuts) if len(cuts) == 2 else None
+    if interval is not None:
+        return Said((interval,), ())
     keys: list[int] = []
     exact = True
     for at, limit in enumerate(cuts):
@@ -168,6 +196,11 @@ def _taken_apart(parts: list[tuple[Cut, Cut | None]]) -> list[Token] | None:
         if start == "" and stop is None:
             found.append((STRING, ""))
             continue
+        if stop == start + NEXT:
+            found.append((EQUAL, start))
+            continue
+        if start[0] < EARLY if stop is None else start == "" and stop[0] > LATE:
+            return None
         at: Cut | None = start
         for _ in range(MOST_STEPS):
             if at == stop:

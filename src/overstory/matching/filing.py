@@ -39,7 +39,7 @@ class Filing:
         Returns the numbers of the filters, and the opaque tests of those of their boxes that are new. Without
         ``splitting``, which is faster for many, ``finish`` is to be called in the end.
         """
-        numbers = [self._next_number() for _ in counts]
+        numbers = self._next_numbers(len(counts))
         message = array("q", [len(counts), len(self._texts), *numbers, *counts, *self._tags, *records])
         words, data = np.frombuffer(message, np.int64), np.frombuffer(bytearray().join(self._texts), np.uint8)
         self._tags.clear()
@@ -78,12 +78,13 @@ class Filing:
         self.store.attributes["facts"][number] = NONE
         self.store.counts[ATTRIBUTES] = number + 1
 
-    def _next_number(self) -> int:
-        if self._free:
-            return self._free.pop()
-        number = int(self.store.counts[FILTERS])
-        self.store.counts[FILTERS] = number + 1
-        return number
+    def _next_numbers(self, count: int) -> list[int]:
+        """Those that were given back last come first."""
+        numbers = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        first = int(self.store.counts[FILTERS])
+        following = range(first, first + count - len(numbers))
+        self.store.counts[FILTERS] = following.stop
+        return [*numbers, *following]
 
     def make_room(self, size: int) -> None:
         """Room for ``size`` more: see ``kernels.room``. Asked for in large pieces, since it is only addresses that a
