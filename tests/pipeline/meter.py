@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overstory import parse_filter
-from overstory.kernels.travel import Totals
+from overstory.kernels.metering import Totals
 from overstory.matching import FilterIndex
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
@@ -34,7 +34,7 @@ def counted_here(scenario: Scenario, plan: Plan) -> tuple[Metered, pa.RecordBatc
     index = FilterIndex(map(parse_filter, rules.predicates.texts))
     offsets, found = index.match_batch(batch_of(batch, {BROKER: brokers}))
     rows = reduce_batch(batch, offsets, found)
-    return rules, rows, counted([rows], rules.rules, rules.publishers)
+    return rules, rows, counted([rows], rules.rules, rules.ways, rules.publishers)
 
 
 def with_parts(events: pa.Table) -> pa.RecordBatch:

@@ -51,7 +51,7 @@ def use_every_kernel(folder: Path) -> None:
     freeze(FilterIndex(parsed(known.predicates.texts)), folder / "index")
     (events,) = EVENTS.append_column("$part", pa.array([0])).to_batches()
     rows = reduce_batch(events, *FrozenIndex(folder / "index").match_batch(batch_of(events)))
-    counted([rows], known.rules, known.publishers)
+    counted([rows], known.rules, known.ways, known.publishers)
     bounded([rows], known.rules, known.publishers, scaled(scenario.network, 1))
     entries_of(plan, known)
     flood_prices(scenario.network)

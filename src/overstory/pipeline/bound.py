@@ -14,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.kernels.ascent import ascent_bounds
+from overstory.kernels.metering import PARTS, Rules
 from overstory.kernels.paths import cheapest_paths
-from overstory.kernels.travel import PARTS, Rules, terminal_sets
+from overstory.kernels.travel import terminal_sets
 from overstory.model.network import Network
 from overstory.pipeline.match import HELD_OUT
 from overstory.pipeline.rows import rows_of

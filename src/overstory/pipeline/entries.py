@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from overstory.filters import parse_filter
 from overstory.kernels.forest import Forest
-from overstory.kernels.travel import NONE, Rules
+from overstory.kernels.metering import NONE, Rules
 from overstory.matching import CoveringIndex
 from overstory.model.plan import Plan
 from overstory.pipeline.rules import Metered
@@ -131,41 +131,31 @@ def _spread(counts: Ints) -> tuple[Ints, Ints]:
 
 def _core_entries(rules: Rules, wanted: Ints, covers: Covers) -> int:
     """On both directions of every link of the trees."""
-    nodes = rules.place[rules.flow_tree[~rules.flow_steered]]
-    flow_of_node = np.repeat(np.flatnonzero(~rules.flow_steered), nodes.shape[1])[nodes.reshape(-1) != NONE]
-    nodes = nodes[nodes != NONE]
-    if not len(nodes):
+    if not len(rules.nodes):
         return 0
-    at = np.full(len(rules.nodes), NONE, np.int64)  # by node: its number among those of trees
-    at[nodes] = np.arange(len(nodes))
-    parent = np.where(rules.nodes["parent"][nodes] == NONE, NONE, at[rules.nodes["parent"][nodes]])
-    forest = Forest(parent, rules.nodes["depth"][nodes])
-    count = _Count(rules, wanted, covers, forest, at)
+    parent = rules.nodes["parent"].astype(np.int64)
+    forest = Forest(parent, rules.nodes["depth"])
+    count = _Count(rules, wanted, covers, forest)
     down = forest.sums_below(count.down)
-    up = forest.sums_below(count.up) + count.everywhere[flow_of_node]
-    edges, node = _edges(rules, nodes)
-    there = at[rules.edge_node[edges]]
+    up = forest.sums_below(count.up) + count.everywhere[rules.nodes["flow"]]
+    node, there = np.repeat(np.arange(len(parent)), np.diff(rules.edge_offsets)), rules.edge_node
     found = np.where(parent[there] == node, down[there], up[node])
-    return int(np.where(rules.edge_row[edges] == NONE, found, 1).sum())
-
-
-def _edges(rules: Rules, nodes: Ints) -> tuple[Ints, Ints]:
-    """Those that leave some nodes, and which of these each one leaves."""
-    node, at = _spread(np.diff(rules.edge_offsets)[nodes])
-    return rules.edge_offsets[nodes[node]] + at, node
+    return int(np.where(rules.edge_row == NONE, found, 1).sum())
 
 
 class _Count:
     """Marks in preorder, whose sums below a node are the entries of the links down to it and up from it; to those up,
     what ``everywhere`` has for the flow is to be added. A *want* is a filter in a flow, its *hosts* are A."""
 
-    def __init__(self, rules: Rules, wanted: Ints, covers: Covers, forest: Forest, at: Ints) -> None:
+    def __init__(self, rules: Rules, wanted: Ints, covers: Covers, forest: Forest) -> None:
         self.forest, self.nodes = forest, len(forest.number)
         flow = rules.member_flow
-        place = rules.place[rules.flow_tree[flow], rules.group_broker[rules.member_group]]
-        mine = ~rules.flow_steered[flow] & (place != NONE)
+        mine = rules.flow_tree[flow] != NONE
+        place = np.full(len(flow), NONE, np.int64)
+        place[mine] = rules.place[rules.flow_tree[flow[mine]], rules.group_broker[rules.member_group[mine]]]
+        mine &= place != NONE
         wants, want = _distinct(flow[mine], wanted[mine], len(covers.same))
-        self.hosts = np.unique(want * self.nodes + forest.number[at[place[mine]]])  # a want, and a preorder number
+        self.hosts = np.unique(want * self.nodes + forest.number[place[mine]])  # a want, and a preorder number
         self.starts = np.searchsorted(self.hosts, np.arange(len(wants) + 1) * self.nodes)
         first, last = self.hosts[self.starts[:-1]] % self.nodes, self.hosts[self.starts[1:] - 1] % self.nodes
         above_first, above_last = np.full(len(wants), self.nodes), np.full(len(wants), NONE)  # of B

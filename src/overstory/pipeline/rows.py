@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from overstory.kernels.travel import Rows
+from overstory.kernels.metering import Rows
 
 
 def rows_of(batch: pa.RecordBatch, publishers: NDArray[np.int64]) -> Rows:

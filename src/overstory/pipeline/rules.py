@@ -1,4 +1,4 @@
-"""A plan on a scenario, as the arrays that the meter's kernel reads: see ``kernels.travel.Rules``."""
+"""A plan on a scenario, as the arrays that the meter's kernel reads: see ``kernels.metering.Rules``."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels.paths import cheapest_paths, root_forest
-from overstory.kernels.travel import NODE, NONE, Rules
+from overstory.kernels.metering import NO_WAYS, NODE, NONE, Rules, Ways
+from overstory.kernels.paths import root_forest
+from overstory.kernels.ways import ways_from
 from overstory.model.access import ClientLinks, Toll, access_of
-from overstory.model.network import Network
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.tables import STEERED
@@ -26,6 +26,7 @@ class Metered:
     """What the kernel counts with, and what its counts mean."""
 
     rules: Rules
+    ways: Ways  # of steered flows, if there are any
     predicates: Predicates
     publishers: Ints  # ids of clients, ascending: the kernel's numbers of publishers
     publisher_brokers: Ints  # their ids
@@ -103,12 +104,23 @@ class _Build:
             flow_is_watched=np.isin(np.arange(len(self.flow_ids)), self.rows[0]),
             **trees,
             **access,
+            link_source=self.network.sources,
             link_target=self.network.targets,
             link_delay=_micro(self.network.delays),
             coalesce=np.array([self.scenario.settings.coalesce]),
         )
         down = links.down(clients, self.broker_of(clients))
-        return Metered(rules, self.predicates, self.publishers, publisher_brokers, up, clients, groups, down)
+        return Metered(
+            rules,
+            self._ways(rules.publisher_broker),
+            self.predicates,
+            self.publishers,
+            publisher_brokers,
+            up,
+            clients,
+            groups,
+            down,
+        )
 
     def _memberships(self) -> dict[str, Ints]:
         """Of each client, flow, filter and part, once."""
@@ -176,57 +188,57 @@ class _Build:
         offsets = _offsets(distinct[0], len(self.flow_ids) * len(self.network))
         return {"access_offsets": offsets, "access_group": distinct[1].copy(), "access_row": distinct[2].copy()}
 
+    @cached_property
+    def steered(self) -> NDArray[np.bool_]:
+        """By flow."""
+        return np.array([kind == STEERED for kind in self.plan.flows["kind"].to_pylist()], bool)
+
+    def _ways(self, entries: Ints) -> Ways:
+        if not self.steered.any():
+            return NO_WAYS
+        network = self.network
+        return ways_from(network.offsets, network.targets, network.prices, np.unique(entries))
+
     def _trees(self) -> dict[str, NDArray[Any]]:
-        """All trees as one forest. A steered flow has a tree for every broker."""
+        """All trees as one forest."""
         brokers = len(self.network)
-        steered = np.array([kind == STEERED for kind in self.plan.flows["kind"].to_pylist()], bool)
-        sizes = np.where(steered, brokers, 1)
-        first_tree = np.concatenate([[0], np.cumsum(sizes)])
+        tree_flows = np.flatnonzero(~self.steered)
+        flow_tree = np.full(len(self.steered), NONE, np.int64)
+        flow_tree[tree_flows] = np.arange(len(tree_flows))
         tables = self.plan.trees
-        tree = first_tree[self.flows(tables["flow"].to_numpy())]
-        ends = [self.network.positions(tables[name].to_numpy()) for name in ("source", "target")]
-        lone = self._lone(first_tree, steered)
-        if steered.any():
-            of_all = _cheapest_trees(self.network)
-            starts = first_tree[:-1][steered]
-            tree = np.concatenate([tree, *(start + of_all[0] for start in starts)])
-            ends = [np.concatenate([end, *[more] * len(starts)]) for end, more in zip(ends, of_all[1:], strict=True)]
-        one, other = ends
-        node_keys = np.unique(np.concatenate([tree * brokers + one, tree * brokers + other, lone]))
-        place = np.full(first_tree[-1] * brokers, NONE, np.int64)
+        tree = flow_tree[self.flows(tables["flow"].to_numpy())]
+        one, other = (self.network.positions(tables[name].to_numpy()) for name in ("source", "target"))
+        node_keys = np.unique(np.concatenate([tree * brokers + one, tree * brokers + other, self._lone(flow_tree)]))
+        place = np.full(len(tree_flows) * brokers, NONE, np.int32)
         place[node_keys] = np.arange(len(node_keys))
         here = np.concatenate([place[tree * brokers + one], place[tree * brokers + other]])
         there = np.concatenate([place[tree * brokers + other], place[tree * brokers + one]])
         source, target = np.concatenate([one, other]), np.concatenate([other, one])
         order = np.lexsort((there, here))
         here, there, source, target = here[order], there[order], source[order], target[order]
-        flow_of_tree = np.repeat(np.arange(len(sizes)), sizes)
-        row = self._broker_rows(flow_of_tree[node_keys[here] // brokers], source, target, steered)
         offsets = _offsets(here, len(node_keys))
         parent, depth = np.empty(len(node_keys), np.int64), np.empty(len(node_keys), np.int64)
-        root_forest(offsets, there, parent, depth)
+        root_forest(offsets, there.astype(np.int64), parent, depth)
+        flow = tree_flows[node_keys // brokers]
         return {
-            "flow_tree": first_tree[:-1],
-            "flow_steered": steered,
-            "place": place.reshape(first_tree[-1], brokers).astype(np.int32),
-            "nodes": self._nodes(node_keys % brokers, parent, depth),
+            "flow_tree": flow_tree,
+            "place": place.reshape(len(tree_flows), brokers),
+            "nodes": self._nodes(flow, node_keys % brokers, parent, depth),
             "edge_offsets": offsets,
-            "edge_node": there,
+            "edge_node": there.astype(np.int64),
             "edge_link": self.network.link_between(source, target),
-            "edge_row": row,
+            "edge_row": self._broker_rows(flow[here], source, target),
         }
 
-    def _nodes(self, broker: Ints, parent: Ints, depth: Ints) -> NDArray[np.void]:
+    def _nodes(self, flow: Ints, broker: Ints, parent: Ints, depth: Ints) -> NDArray[np.void]:
         above = broker[parent]  # of a root anything: it is not asked for its links
         nodes = np.empty(len(broker), NODE)
-        nodes["broker"], nodes["parent"], nodes["depth"] = broker, parent, depth
+        nodes["flow"], nodes["broker"], nodes["parent"], nodes["depth"] = flow, broker, parent, depth
         nodes["down"], nodes["up"] = self.network.link_between(above, broker), self.network.link_between(broker, above)
         return nodes
 
-    def _lone(self, first_tree: Ints, steered: NDArray[np.bool_]) -> Ints:
-        """Nodes of trees without links: the one broker of a flow's members, or of clients that have rows. And a steered
-        flow in a network of one."""
-        brokers = len(self.network)
+    def _lone(self, flow_tree: Ints) -> Ints:
+        """Nodes of trees without links: the one broker of a flow's members, or of clients that have rows."""
         flow = self.flows(self.plan.members["flow"].to_numpy())
         table = self.scenario.subscriptions
         ids = table["id"].to_numpy()
@@ -237,25 +249,14 @@ class _Build:
         to_clients = ~self.is_broker_row
         flow = np.concatenate([flow, self.rows[0][to_clients]])
         broker = np.concatenate([broker, self.network.positions(self.rows[1][to_clients])])
-        bare = ~np.isin(flow, with_links) & ~steered[flow]
-        single = first_tree[:-1][steered] * brokers if brokers == 1 else np.empty(0, np.int64)
-        return np.concatenate([first_tree[flow[bare]] * brokers + broker[bare], single])
+        bare = ~np.isin(flow, with_links) & ~self.steered[flow]
+        return flow_tree[flow[bare]] * len(self.network) + broker[bare]
 
-    def _broker_rows(self, flow: Ints, source: Ints, target: Ints, steered: NDArray[np.bool_]) -> Ints:
+    def _broker_rows(self, flow: Ints, source: Ints, target: Ints) -> Ints:
         flows, sources, targets, predicate = (column[self.is_broker_row] for column in self.rows)
         brokers = len(self.network)
         keys = flows, self.network.positions(sources) * brokers + self.network.positions(targets)
-        found = _pairs_looked_up((flow, source * brokers + target), keys, predicate)
-        return np.where(steered[flow], NONE, found)
-
-
-def _cheapest_trees(network: Network) -> tuple[Ints, Ints, Ints]:
-    """For each broker the links of its cheapest paths to all others: the broker, and both ends."""
-    brokers = len(network)
-    distances, before = np.empty((brokers, brokers)), np.empty((brokers, brokers), np.int64)
-    cheapest_paths(network.offsets, network.targets, network.prices, np.arange(brokers), distances, before)
-    root, end = np.nonzero(before != NONE)
-    return root, before[root, end], end
+        return _pairs_looked_up((flow, source * brokers + target), keys, predicate)
 
 
 def _offsets(sorted_keys: Ints, count: int) -> Ints:

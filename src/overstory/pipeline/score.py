@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from overstory.kernels.travel import (
+from overstory.kernels.metering import (
     DELIVERIES,
     DISCARDS,
     DUPLICATES,
@@ -20,9 +20,10 @@ from overstory.kernels.travel import (
     FALSE_POSITIVES,
     Rules,
     Totals,
+    Ways,
     empty_totals,
-    travel,
 )
+from overstory.kernels.travel import travel
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
@@ -32,6 +33,7 @@ from overstory.pipeline.flood import flood_cost
 from overstory.pipeline.match import FIT, HELD_OUT
 from overstory.pipeline.rows import alike_together, rows_of
 from overstory.pipeline.rules import MICRO, Metered
+from overstory.pipeline.shipping import arrived, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,11 +44,13 @@ Floats = NDArray[np.float64]
 
 def totals_of(rows: "DataFrame", metered: Metered) -> Totals:
     """Runs on Spark, and adds up what each task counted."""
-    rules = rows.sparkSession.sparkContext.broadcast(metered.rules)
-    publishers = rows.sparkSession.sparkContext.broadcast(metered.publishers)
+    context = rows.sparkSession.sparkContext
+    known = context.broadcast((metered.rules, metered.publishers))
+    ways = shipped(rows.sparkSession, metered.ways)
 
     def count(batches: Batches) -> Iterator[pa.RecordBatch]:
-        total = counted(batches, rules.value, publishers.value)
+        rules, publishers = known.value
+        total = counted(batches, rules, arrived(ways), publishers)
         yield pa.RecordBatch.from_pydict({"counts": [pickle.dumps(tuple(total))]})
 
     found = rows.mapInArrow(count, "counts binary").toArrow()["counts"].to_pylist()
@@ -56,11 +60,11 @@ def totals_of(rows: "DataFrame", metered: Metered) -> Totals:
     return total
 
 
-def counted(batches: Batches, rules: Rules, publishers: NDArray[np.int64]) -> Totals:
+def counted(batches: Batches, rules: Rules, ways: Ways, publishers: NDArray[np.int64]) -> Totals:
     """Without Spark: what rows of the reduced log come to."""
     total = empty_totals(rules)
     for batch in batches:
-        travel(rules, rows_of(alike_together(batch), publishers), total)
+        travel(rules, ways, rows_of(alike_together(batch), publishers), total)
     return total
 
 

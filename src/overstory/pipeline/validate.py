@@ -247,6 +247,8 @@ class _Check:
                     continue
                 behind = {target}
             elif target in neighbours[flow].get(source, ()):
+                if row["filter"] == EVERYTHING:
+                    continue
                 behind = _behind(neighbours[flow], source, target)
             else:
                 what = f"there is no link from {source} to {target} in the tree of flow {flow}"

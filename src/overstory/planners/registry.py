@@ -10,7 +10,7 @@ from overstory.model.plan import Header, Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.planners import defaults
 from overstory.planners.steps import Steps
-from overstory.planners.trees import mst, spt
+from overstory.planners.trees import direct, flood, mst, spt
 
 Parameters = Mapping[str, Value]
 Tables = dict[str, pa.Table]
@@ -31,6 +31,29 @@ class Planner(NamedTuple):
 PLANNERS = {
     planner.name: planner
     for planner in (
+        Planner(
+            "flood",
+            "every event to every broker, along a minimum spanning tree",
+            "what filtering between brokers saves is measured against it: no link asks who wants what",
+            "sorting the links",
+            "where few brokers want an event",
+            "the baseline of Majumder et al. without content",
+            ("flows", "members", "trees", "filters"),
+            {},
+            flood.plan,
+        ),
+        Planner(
+            "direct",
+            "a copy along the cheapest path to each broker that has a subscriber, as one steered flow for each",
+            "every path is a cheapest one; with coalesce = false it is one copy per broker (unicast), "
+            "else copies share the beginnings of their ways",
+            "sorting the subscriptions; the meter finds the cheapest paths from all brokers that publish",
+            "where an event goes to many brokers that are far from its publisher and near to each other",
+            "the baseline of Majumder et al. that sends each event along shortest paths",
+            ("flows", "members", "trees"),
+            {},
+            direct.plan,
+        ),
         Planner(
             "spt",
             "one flow on a tree of cheapest paths from one broker",

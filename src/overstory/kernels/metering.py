@@ -1,0 +1,103 @@
+"""What the meter's kernels read and count: a plan as rules, the ways of steered flows, rows of the log, totals."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overstory.kernels.compiling import Array
+
+NONE = -1
+
+
+class Rules(NamedTuple):
+    """Brokers, links, flows, groups, publishers and predicates are numbers from 0. Where a predicate is NONE, it is
+    true, or in a row of ``filters``: exact."""
+
+    # Of predicate i, those between offsets i and i + 1: members for whom it is the filter
+    member_offsets: Array
+    member_flow: Array
+    member_group: Array
+    member_part: Array  # a predicate
+    member_row: Array  # of the client's link in this flow: a predicate
+    member_count: Array  # subscriptions of each client of the group
+    member_shy: Array  # whether they leave out what their own client publishes; the group then has one client
+    group_broker: Array
+    group_size: Array  # clients
+    publisher_broker: Array
+    publisher_group: Array
+    publisher_delay: Array  # of the uplink
+    flow_events: Array  # a predicate
+    flow_tree: Array  # NONE if the flow is steered
+    flow_watched: Array  # the flows with rows: events may travel in them that nobody wants
+    flow_is_watched: Array  # by flow
+    place: Array  # by tree and by broker: the node, NONE if the broker is not in the tree
+    nodes: Array  # see NODE
+    edge_offsets: Array  # by node
+    edge_node: Array
+    edge_link: Array
+    edge_row: Array  # a predicate
+    access_offsets: Array  # by flow and broker: rows for clients; of length one if there are none
+    access_group: Array
+    access_row: Array  # a predicate
+    link_source: Array
+    link_target: Array
+    link_delay: Array  # microseconds
+    coalesce: Array  # one truth
+
+
+# A node of a tree: its flow and broker, its parent and depth, and the links from the parent and to it. One row, since
+# what a frame needs of a node is then fetched at once.
+NODE = np.dtype([(name, np.int32) for name in ("flow", "broker", "parent", "depth", "down", "up")])
+
+
+class Ways(NamedTuple):
+    """The cheapest paths, which all steered flows take."""
+
+    row: Array  # by broker: its line in ``link``, NONE if nobody publishes there
+    link: Array  # by that line and by broker: the last link on the way to it, NONE where the way begins
+
+
+NO_WAYS = Ways(np.empty(0, np.int64), np.empty((0, 0), np.int32))
+
+
+class Rows(NamedTuple):
+    """Events of a part of the log, by one publisher, that match the same predicates: how many, and their bytes."""
+
+    part: Array
+    publisher: Array
+    offsets: Array
+    predicates: Array
+    events: Array
+    bytes: Array
+
+
+class Totals(NamedTuple):
+    """What is counted, by part of the log; delays are of all parts."""
+
+    link_frames: Array
+    link_bytes: Array
+    group_copies: Array  # for each client of the group
+    group_bytes: Array
+    group_delay: Array  # sum over the copies
+    group_latest: Array  # the longest
+    publisher_bytes: Array
+    counts: Array
+
+
+DELIVERIES, DUPLICATES, FALSE_POSITIVES, DISCARDS, EVENTS = range(5)
+COUNTS = 5
+PARTS = 3
+
+
+def empty_totals(rules: Rules) -> Totals:
+    links, groups = len(rules.link_delay), len(rules.group_broker)
+    return Totals(
+        np.zeros((PARTS, links), np.int64),
+        np.zeros((PARTS, links), np.int64),
+        np.zeros((PARTS, groups), np.int64),
+        np.zeros((PARTS, groups), np.int64),
+        np.zeros(groups, np.int64),
+        np.zeros(groups, np.int64),
+        np.zeros((PARTS, len(rules.publisher_broker)), np.int64),
+        np.zeros((PARTS, COUNTS), np.int64),
+    )
