@@ -31,7 +31,7 @@ def cheapest_paths(
         size = 1
         while size:
             here = int(heap[1, 0])
-            size = _pop(heap, size)
+            size = pop(heap, size)
             if settled[here]:
                 continue
             settled[here] = True
@@ -45,7 +45,7 @@ def cheapest_paths(
                         larger = np.empty((2, 2 * size))
                         larger[:, :size] = heap
                         heap = larger
-                    size = _push(heap, size, price, there)
+                    size = push(heap, size, price, there)
                 elif price == distance[there] and here < previous[there]:
                     previous[there] = here
 
@@ -63,7 +63,8 @@ def _swap(heap: Array, a: int, b: int) -> None:
 
 
 @kernel
-def _push(heap: Array, size: int, price: float, broker: int) -> int:
+def push(heap: Array, size: int, price: float, broker: int) -> int:
+    """Returns how many the heap then has; there must be room. The least price, then broker, is at 0."""
     heap[0, size], heap[1, size] = price, broker
     at = size
     while at and _before(heap, at, (at - 1) // 2):
@@ -73,7 +74,7 @@ def _push(heap: Array, size: int, price: float, broker: int) -> int:
 
 
 @kernel
-def _pop(heap: Array, size: int) -> int:
+def pop(heap: Array, size: int) -> int:
     size -= 1
     heap[0, 0], heap[1, 0] = heap[0, size], heap[1, size]
     at = 0
