@@ -1,6 +1,7 @@
 """Steiner trees: those of the plain twin, trees that reach all, never below the bound, and close to the optimum."""
 
 import csv
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -151,10 +152,12 @@ def test_nothing_to_reach_and_nowhere_to_go() -> None:
 def test_equal_instances_are_found(graph: Graph, data: st.DataObject) -> None:
     some = [Wanted(each.root, sorted(set(each.terminals))) for each in data.draw(st.lists(wanted(graph, most=2)))]
     some += [Wanted(each.root, each.terminals[::-1]) for each in some]
-    first, same = distinct_instances(*arrays_of(some))
-    keys = [(each.root, frozenset(each.terminals)) for each in some]
-    assert len(first) == len(set(keys))
-    assert all(keys[first[number]] == key for number, key in zip(same.tolist(), keys, strict=True))
+    found = distinct_instances(*arrays_of(some))
+    keys = [(each.root, each.terminals if i < len(some) // 2 else each.terminals[::-1]) for i, each in enumerate(some)]
+    ends = zip(found.roots.tolist(), pairwise(found.terminal_offsets.tolist()), strict=True)
+    theirs = [(root, found.terminals[start:stop].tolist()) for root, (start, stop) in ends]
+    assert [theirs[number] for number in found.which] == keys
+    assert all(key not in theirs[:i] for i, key in enumerate(theirs))
 
 
 def test_no_worse_than_networkx() -> None:

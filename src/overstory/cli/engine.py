@@ -2,19 +2,22 @@
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from overstory.cli.progress import Progress
 from overstory.errors import StalePlanError, UsageError
 from overstory.model.plan import Plan, Value, read_plan
 from overstory.model.scenario import Scenario
-from overstory.model.scorecard import Scorecard
+from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.bound import EFFORT
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.session import LOCAL
+from overstory.planners.references import score_reference
 from overstory.studio.report import PlanView, write_report
 
 
@@ -73,13 +76,21 @@ def _value(text: str) -> Value:
 
 class Scored(NamedTuple):
     name: str
-    plan: Plan
+    plan: Plan | None  # a reference has none
     view: PlanView
 
 
 def scored(name: str, scenario: Scenario, plan: Plan, pipeline: Pipeline, effort: int, started: float) -> Scored:
     card, traffic = pipeline.score(scenario, plan, effort)
     return Scored(name, plan, PlanView(name, time.monotonic() - started, card, traffic, trees_of(scenario, plan)))
+
+
+def scored_reference(
+    name: str, scenario: Scenario, pipeline: Pipeline, given: Mapping[str, Value], effort: int, started: float
+) -> Scored:
+    card = score_reference(name, scenario, pipeline, given, effort)
+    none = np.empty(0, np.int64)
+    return Scored(name, None, PlanView(name, time.monotonic() - started, card, Traffic(none, none)))
 
 
 def trees_of(scenario: Scenario, plan: Plan, most: int = 64) -> list[list[int]]:

@@ -17,15 +17,18 @@ from overstory.cli.engine import (
     pipeline_for,
     plan_for,
     scored,
+    scored_reference,
     write_page,
 )
 from overstory.cli.output import print_json
 from overstory.cli.tables import percent, table
 from overstory.errors import InfeasibleError, UsageError
-from overstory.model.plan import Header, Plan, read_plan
-from overstory.model.scenario import read_scenario
+from overstory.model.plan import Header, Plan, Value, read_plan
+from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard
-from overstory.planners.registry import PLANNERS, make_plan, planner_named
+from overstory.pipeline.pipeline import Pipeline
+from overstory.planners.references import REFERENCES, Reference
+from overstory.planners.registry import PLANNERS, Planner, make_plan, planner_named
 
 COLUMNS = ("planner", "cost", "held out", "bound", "gap", "flood", "duplicates", "delay ms", "flows", "seconds")
 
@@ -47,7 +50,7 @@ def add_to(commands: Any) -> None:
     score.set_defaults(run=run_score)
     compare = commands.add_parser("compare", help="plan and score with several planners")
     compare.add_argument("scenario", metavar="DIR", type=Path)
-    compare.add_argument("--planners", required=True, metavar="A,B,…", help=", ".join(PLANNERS))
+    compare.add_argument("--planners", required=True, metavar="A,B,…", help=", ".join([*PLANNERS, *REFERENCES]))
     compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for planners that have it")
     compare.add_argument("--seed", type=int, default=0)
     add_options(compare, report=True)
@@ -121,20 +124,15 @@ def run_compare(arguments: argparse.Namespace) -> None:
     names = [name.strip() for name in arguments.planners.split(",") if name.strip()]
     if not names:
         raise UsageError("--planners: name at least one")
-    planners = [planner_named(name) for name in names]
+    planners: list[Planner | Reference] = [REFERENCES.get(name) or planner_named(name) for name in names]
     given = parameters_in(arguments.set)
     unknown = given.keys() - {key for planner in planners for key in planner.parameters}
     if unknown:
         raise UsageError(f"none of these planners has a parameter '{min(unknown)}'")
     scenario = read_scenario(arguments.scenario)
-    results: list[Scored] = []
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
-        for planner in planners:
-            started = time.monotonic()
-            mine = {key: value for key, value in given.items() if key in planner.parameters}
-            plan = make_plan(planner.name, scenario, pipeline, mine, arguments.seed)
-            results.append(scored(planner.name, scenario, plan, pipeline, arguments.bound_effort, started))
+        results = [_compared(planner, scenario, pipeline, given, arguments) for planner in planners]
     results.sort(key=lambda result: result.view.scorecard.cost_held_out)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view for result in results], command_line())
@@ -145,6 +143,21 @@ def run_compare(arguments: argparse.Namespace) -> None:
         for result in results:
             for limit in result.view.scorecard.exceeded:
                 print(f"{result.name} exceeds a limit: {limit}", file=sys.stderr)
+
+
+def _compared(
+    planner: Planner | Reference,
+    scenario: Scenario,
+    pipeline: Pipeline,
+    given: dict[str, Value],
+    arguments: argparse.Namespace,
+) -> Scored:
+    started, effort = time.monotonic(), arguments.bound_effort
+    mine = {key: value for key, value in given.items() if key in planner.parameters}
+    if isinstance(planner, Reference):
+        return scored_reference(planner.name, scenario, pipeline, mine, effort, started)
+    plan = make_plan(planner.name, scenario, pipeline, mine, arguments.seed)
+    return scored(planner.name, scenario, plan, pipeline, effort, started)
 
 
 def result_as_dict(result: Scored) -> dict[str, object]:

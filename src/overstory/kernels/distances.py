@@ -15,6 +15,7 @@ NONE = -1
 AT_ONCE = 64  # goals: as many as a word has bits
 ONE = np.uint64(1)
 LARGEST = 2**31 - 1
+KINDS = (np.uint8, np.uint16, np.int32, np.float32)  # of tables
 
 
 class Distances(NamedTuple):
@@ -137,7 +138,7 @@ def _first_links(offsets: Array, targets: Array, prices: Array, after: Array, fi
 def _compact(far: Array) -> Array:
     no_way = far == LARGEST
     longest = far.max(where=~no_way, initial=0)
-    for kind in (np.uint8, np.uint16):
+    for kind in KINDS[:2]:
         highest = np.iinfo(kind).max
         if longest < highest:
             return np.where(no_way, highest, far).astype(kind)

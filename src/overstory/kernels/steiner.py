@@ -84,14 +84,25 @@ def steiner_trees(
     return Trees(costs, offsets, links)
 
 
-def distinct_instances(roots: Array, terminal_offsets: Array, terminals: Array) -> tuple[Array, Array]:
-    """Which instances stand for all, and for each instance the one of these that has the same root and terminals (in
-    any order), so that equal ones need to be solved once."""
-    which = np.repeat(np.arange(len(roots)), np.diff(terminal_offsets))
-    ordered = terminals[np.lexsort((terminals, which))]
-    high, low = hash_sets(terminal_offsets, ordered)
-    _, first, same = np.unique(np.stack([roots, high, low]), axis=1, return_index=True, return_inverse=True)
-    return first, same.reshape(-1)
+class Distinct(NamedTuple):
+    """Instances of which no two are equal; and for each that was given the number of its equal here."""
+
+    roots: Array
+    terminal_offsets: Array
+    terminals: Array
+    which: Array
+
+
+def distinct_instances(roots: Array, terminal_offsets: Array, terminals: Array) -> Distinct:
+    """Those with the same root and the same terminals, in any order, are equal and need to be solved once. No terminal
+    may come twice in an instance; they become ascending. Sets are known by 128 bits of hash."""
+    sizes = np.diff(terminal_offsets)
+    ordered = terminals[np.lexsort((terminals, np.repeat(np.arange(len(roots)), sizes)))]
+    keys = np.stack([roots, *hash_sets(terminal_offsets, ordered)])
+    _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    offsets = np.concatenate([[0], np.cumsum(sizes[first])])
+    chosen = np.repeat(terminal_offsets[first] - offsets[:-1], sizes[first]) + np.arange(offsets[-1])
+    return Distinct(roots[first], offsets, ordered[chosen], which.reshape(-1))
 
 
 @kernel

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 class Scorecard(msgspec.Struct, frozen=True):
     """Costs are those of the whole log, but for those of its parts: ``fit``, which the planner learned from, and
-    ``held_out``, which it never saw."""
+    ``held_out``, which it never saw. A reference that cannot be installed has no flows, no upkeep and no delays."""
 
     cost: float  # the sum of the next four
     core: float
@@ -31,8 +31,8 @@ class Scorecard(msgspec.Struct, frozen=True):
     entries_core: int
     entries_access: int
     flows: int
-    mean_delay: float  # milliseconds from publisher to subscriber, over all copies
-    max_delay: float
+    mean_delay: float | None  # milliseconds from publisher to subscriber, over all copies
+    max_delay: float | None
     load: float  # clients of the fullest broker, relative to an equal share
     exceeded: tuple[str, ...] = ()  # the limits that it breaks
 

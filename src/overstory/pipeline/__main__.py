@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from overstory.kernels.distances import KINDS
 from overstory.matching import FilterIndex, FrozenIndex, freeze
 from overstory.model.plan import Header, Plan
 from overstory.model.scenario import read_scenario, write_scenario
@@ -19,6 +20,7 @@ from overstory.pipeline.match import reduce_batch
 from overstory.pipeline.predicates import parsed
 from overstory.pipeline.rules import metered
 from overstory.pipeline.score import counted
+from overstory.pipeline.steiner import crossed, ground_of
 
 TABLES = {
     "brokers": pa.Table.from_pylist([{"id": 0}, {"id": 1}], BROKERS.schema),
@@ -53,6 +55,10 @@ def use_every_kernel(folder: Path) -> None:
     rows = reduce_batch(events, *FrozenIndex(folder / "index").match_batch(batch_of(events)))
     counted([rows], known.rules, known.ways, known.publishers)
     bounded([rows], known.rules, known.publishers, scaled(scenario.network, 1))
+    graph, distances = ground_of(scenario.network, known.rules)
+    for kind in KINDS:
+        table = distances._replace(far=distances.far.astype(kind))
+        crossed([rows], known.rules, known.publishers, graph, table, 1)
     entries_of(plan, known)
     flood_prices(scenario.network)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.errors import DataError, EngineError, OverstoryError, Problem
+from overstory.kernels.metering import Totals
 from overstory.model.folders import fingerprint_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
@@ -22,11 +23,12 @@ from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
 from overstory.pipeline.entries import entries_of
-from overstory.pipeline.match import BROKER, reduced, split
+from overstory.pipeline.match import BROKER, FIT, reduced, split
 from overstory.pipeline.predicates import Predicates
 from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
+from overstory.pipeline.steiner import Crossings, card_of, crossings_of, without_links
 from overstory.pipeline.validate import problems_of_filters, problems_of_plan, publishers_of, repeated_id
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Pipeline:
         self._publishers: dict[Path, Ints] = {}
         self._checked: set[Path] = set()
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
+        self._crossings: dict[tuple[Path, bytes, int], Crossings] = {}
 
     @property
     def spark(self) -> "SparkSession":
@@ -162,6 +165,17 @@ class Pipeline:
 
     def score(self, scenario: Scenario, plan: Plan, effort: int = EFFORT) -> Score:
         """The meter, on the whole log."""
+        known, rows, totals = self._counted(scenario, plan)
+        bound = self.bound(scenario, plan, known, rows, effort)
+        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound))
+
+    def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int = EFFORT) -> Scorecard:
+        """What it would cost if every event took a Steiner tree of its own, with clients attached as in ``base``."""
+        known, rows, totals = self._counted(scenario, base)
+        crossings = self.steiner(scenario, base.attachments, starts)
+        return card_of(scenario, base, known, totals, crossings, self.bound(scenario, base, known, rows, effort))
+
+    def _counted(self, scenario: Scenario, plan: Plan) -> "tuple[Metered, DataFrame, Totals]":
         publishers = self.publishers(scenario)
         problems = problems_of_plan(scenario, plan, publishers)
         if problems:
@@ -170,9 +184,24 @@ class Pipeline:
         rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
         self.tell("counting traffic")
         with as_ours("counting traffic"):
-            totals = totals_of(rows, known)
-        bound = self.bound(scenario, plan, known, rows, effort)
-        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound))
+            return known, rows, totals_of(rows, known)
+
+    def steiner(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Crossings:
+        """A Steiner tree for each event: kept, as a reference and a planner may both ask for it."""
+        key = (scenario.folder, fingerprint_of(attachments), starts)
+        if key not in self._crossings:
+            known = metered(scenario, without_links(scenario, attachments), self.publishers(scenario))
+            rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
+            self.tell("growing Steiner trees")
+            folder = Path(tempfile.mkdtemp(dir=self._folder.name))
+            with as_ours("growing Steiner trees"):
+                self._crossings[key] = crossings_of(rows, known, scenario.network, starts, folder)
+        return self._crossings[key]
+
+    def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
+        """For planners: the bytes of the part to fit that cross each link, if each event takes a Steiner tree."""
+        found: Ints = self.steiner(scenario, attachments, starts).bytes[FIT]
+        return found
 
     def bound(self, scenario: Scenario, plan: Plan, known: Metered, rows: "DataFrame", effort: int) -> Bound:
         """Depends on the attachments alone, so it is kept for the next plan that has the same."""

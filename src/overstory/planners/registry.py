@@ -9,6 +9,7 @@ from overstory.errors import UsageError
 from overstory.model.plan import Header, Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.planners import defaults
+from overstory.planners.references import REFERENCES
 from overstory.planners.steps import Steps
 from overstory.planners.trees import direct, flood, mst, spt
 
@@ -81,6 +82,8 @@ PLANNERS = {
 
 
 def planner_named(name: str) -> Planner:
+    if name in REFERENCES:
+        raise UsageError(f"{name} makes no plan: {REFERENCES[name].why}; see it with 'overstory compare'")
     if name not in PLANNERS:
         raise UsageError(f"there is no planner '{name}'; there are {', '.join(PLANNERS)}")
     return PLANNERS[name]

@@ -121,8 +121,9 @@ def _page(title: str, facts: dict[str, str], picture: "_Picture", plans: Sequenc
 
 
 def _cheapest(plans: Sequence[PlanView]) -> PlanView | None:
-    """Of those that keep the limits."""
-    allowed = [plan for plan in plans if not plan.scorecard.exceeded and math.isfinite(plan.scorecard.cost)]
+    """Of those that keep the limits and can be installed: a reference has no flows."""
+    real = [plan for plan in plans if plan.scorecard.flows]
+    allowed = [plan for plan in real if not plan.scorecard.exceeded and math.isfinite(plan.scorecard.cost)]
     return min(allowed, key=lambda plan: plan.scorecard.cost, default=None)
 
 
