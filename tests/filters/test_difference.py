@@ -33,8 +33,8 @@ def test_exactly_what_is_outside() -> None:
             continue
         said += 1
         for event in events(dice, 30):
-            expected = one.matches(event) and not other.matches(event)  # type: ignore[arg-type]
-            assert any(box.contains(event) for box in left) == expected  # type: ignore[arg-type]
+            expected = one.matches(event) and not other.matches(event)
+            assert any(box.contains(event) for box in left) == expected
     assert said > 1000
 
 
