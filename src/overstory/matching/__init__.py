@@ -1,9 +1,9 @@
 """An index of many filters: which of them match an event, and which cover another filter. See docs/matching.md.
 
 In reading order: ``batch`` takes events as columns; ``encoding`` turns boxes into what kernels compare, ``filing`` puts
-it into the ``memory`` of an index; ``matcher`` finds it again; ``index`` is the fast index, ``reference`` the plain one
-with the same interface, ``frozen`` the fast one as a file. ``covering`` and ``containment`` know which filters hold
-which others. ``trial`` tries it all on somebody's data.
+it into the ``memory`` of an index; ``matcher`` finds it again, with ``arithmetic`` for what kernels cannot test;
+``index`` is the fast index, ``reference`` the plain one with the same interface, ``frozen`` the fast one as a file.
+``covering`` and ``containment`` know which filters hold which others. ``trial`` tries it all on somebody's data.
 """
 
 from overstory.matching.batch import Batch, Lists, Numbers, Texts, Values

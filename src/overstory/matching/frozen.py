@@ -11,6 +11,7 @@ import os
 import sys
 import zlib
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -26,6 +27,7 @@ from overstory.filters.parse import parse_filter
 from overstory.filters.printing import print_boxes
 from overstory.kernels.match import Scratch
 from overstory.kernels.store import TYPES, Store
+from overstory.matching.arithmetic import Comparison, comparison_of
 from overstory.matching.index import FilterIndex
 from overstory.matching.matcher import Matcher, rows_used
 from overstory.model.values import Attributes
@@ -127,11 +129,16 @@ class FrozenIndex(Matcher):
 class OpaqueText:
     def __init__(self, text: str) -> None:
         self.text = text
-        self._filter: Filter | None = None
+
+    @cached_property
+    def _filter(self) -> Filter:
+        return parse_filter(self.text, limits=UNLIMITED)
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        return comparison_of(self._filter.boxes[0]) if len(self._filter.boxes) == 1 else None
 
     def holds(self, attributes: Attributes) -> bool:
-        if self._filter is None:
-            self._filter = parse_filter(self.text, limits=UNLIMITED)
         return self._filter.matches(attributes)
 
 

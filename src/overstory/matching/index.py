@@ -1,6 +1,7 @@
 """The fast index of many filters. How it finds them is told in ``kernels.tree``."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from overstory.filters.evaluate import compile_condition
 from overstory.filters.filter import Filter
 from overstory.kernels.match import Scratch
 from overstory.kernels.store import Store
+from overstory.matching.arithmetic import Comparison, comparison_of
 from overstory.matching.encoding import Numbering, write_records
 from overstory.matching.filing import Filing
 from overstory.matching.matcher import Matcher
@@ -27,6 +29,10 @@ class Opaque:
         self.uses = 0
         self._sets = list(box.sets.items())
         self._conditions = [compile_condition(residual) for residual in box.residuals]
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        return comparison_of(self.box)
 
     def holds(self, attributes: Attributes) -> bool:
         for condition in self._conditions:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -27,6 +27,7 @@ from overstory.kernels.store import (
     TYPES,
     Store,
 )
+from overstory.matching.arithmetic import Comparison, answers
 from overstory.matching.batch import Batch, read_untyped
 from overstory.model.values import Attributes, Untyped, list_face
 
@@ -46,7 +47,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
     filters: int
     boxes: int  # distinct ones; a filter with numbers to choose from may be cut into several
-    residuals: int  # boxes with a part that is evaluated in Python
+    residuals: int  # boxes with a part that kernels cannot test
     attributes: int
     tokens: int  # distinct texts, prefixes, words and facts that filters ask for
     bins: int  # leaves of the tree
@@ -57,6 +58,9 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 class OpaqueTest(Protocol):
+    @property
+    def comparison(self) -> Comparison | None: ...
+
     def holds(self, attributes: Attributes) -> bool: ...
 
 
@@ -79,18 +83,16 @@ class Matcher(ABC):
 
     def match(self, attributes: Attributes) -> NDArray[np.int64]:
         """The numbers of the filters that match, ascending."""
-        return self._match(self._cells_of(attributes), lambda _: attributes)[1]
+        return self._match(self._cells_of(attributes), attributes)[1]
 
     def match_batch(self, batch: Batch) -> Matches:
-        return Matches(*self._match(batch.cells(self.numbers), batch.event))
+        return Matches(*self._match(batch.cells(self.numbers), batch))
 
-    def _match(
-        self, cells: Cells, event_of: Callable[[int], Attributes]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _match(self, cells: Cells, source: Batch | Attributes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         store, scratch = self.store, self.scratch
         opaque, offsets, found = match_cells(*store, *cells, *scratch)
         if len(opaque):
-            refused = self._refused(opaque, offsets, found, event_of)
+            refused = self._refused(opaque, offsets, found, source)
             return filters_of(store, offsets, found, refused, scratch)
         return offsets, found
 
@@ -99,20 +101,21 @@ class Matcher(ABC):
         where: NDArray[np.int64],
         offsets: NDArray[np.int64],
         found: NDArray[np.int64],
-        event_of: Callable[[int], Attributes],
+        source: Batch | Attributes,
     ) -> NDArray[np.int64]:
         """Places of boxes whose opaque test the event fails."""
-        events = np.searchsorted(offsets, where, "right") - 1
         numbers = self.store.boxes["opaque"][found[where]]
-        refused = []
-        last = -1
-        attributes: Attributes = {}
-        for place, event, number in zip(where.tolist(), events.tolist(), numbers.tolist(), strict=True):
-            if event != last:
-                last, attributes = event, event_of(event)
-            if not self.tests[number].holds(attributes):
-                refused.append(place)
-        return np.array(refused, np.int64)
+        if not isinstance(source, Batch):
+            fails = [not self.tests[number].holds(source) for number in numbers.tolist()]
+            return where[np.array(fails, np.bool_)]
+        events = np.searchsorted(offsets, where, "right") - 1
+        distinct, which = np.unique(numbers, return_inverse=True)
+        comparisons = [self.tests[number].comparison for number in distinct.tolist()]
+        answered, held = answers(comparisons, which, events, source)
+        left = np.flatnonzero(~answered)
+        for i, event, number in zip(left.tolist(), events[left].tolist(), numbers[left].tolist(), strict=True):
+            held[i] = self.tests[number].holds(source.event(event))
+        return where[~held]
 
     def _cells_of(self, attributes: Attributes) -> Cells:
         """One event, without the ceremony of columns."""
