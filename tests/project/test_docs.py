@@ -20,9 +20,11 @@ from overstory.filters.operators import (
     PADRES_STRING_OPERATORS,
     RESERVED,
 )
+from overstory.lab.experiments import EXPERIMENTS
 from overstory.model.settings import Access, Prices, Settings
 from overstory.model.settings import Limits as Limits_
 from overstory.model.tables import PLAN_TABLES, SCENARIO_TABLES
+from overstory.planners.references import REFERENCES
 from overstory.planners.registry import PLANNERS
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +95,10 @@ def test_every_column_and_planner_is_documented() -> None:
             assert column.meaning in SCENARIOS
     for planner in PLANNERS.values():
         assert f"| `{planner.name}` | {planner.summary} | {planner.guarantee} |" in SCENARIOS
+    for reference in REFERENCES.values():
+        assert f"| `{reference.name}` | {reference.summary} | {reference.guarantee} |" in SCENARIOS
+    for experiment in EXPERIMENTS.values():
+        assert f"| `{experiment.name}` | {experiment.summary} |" in SCENARIOS
 
 
 def test_the_settings_shown_are_all_there_are() -> None:

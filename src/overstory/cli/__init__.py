@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from overstory.cli import demo as demo_command
 from overstory.cli import filter as filter_command
+from overstory.cli import lab as lab_command
 from overstory.cli import plan as plan_command
 from overstory.cli import scenario as scenario_command
 from overstory.cli.output import print_error
@@ -21,7 +22,7 @@ from overstory.errors import InfeasibleError, OverstoryError, StalePlanError, Us
 
 OK, FAILED, STALE, INFEASIBLE, USAGE = 0, 1, 3, 4, 64
 CODES = ((UsageError, USAGE), (StalePlanError, STALE), (InfeasibleError, INFEASIBLE), (OverstoryError, FAILED))
-COMMANDS = (demo_command, scenario_command, plan_command, filter_command)
+COMMANDS = (demo_command, scenario_command, plan_command, lab_command, filter_command)
 
 
 class Arguments(argparse.ArgumentParser):
