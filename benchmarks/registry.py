@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import filters, index, pipeline
+from benchmarks import filters, index, pipeline, scale
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -15,4 +15,5 @@ SUBJECTS: dict[str, Subject] = {
     "covering": index.covering,
     "spark-match": pipeline.match,
     "spark-score": pipeline.score,
+    "scale": scale.scale,
 }
