@@ -35,20 +35,25 @@ class Incoming(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What all instances write on. Stamps say which entries are of the instance, or the search, at hand."""
+    """What all instances write on."""
 
+    nodes: Array  # see NODE
     left: Array  # by link: the price that is left, once the link's target is known to the instance
-    known: Array  # by node: the last instance that met it
-    awake: Array  # by terminal: the last instance in which it is not at rest
-    connected: Array  # by node: the last instance in which saturated links lead to it from the root
-    met: Array  # by node: the last search that saw it
-    joined: Array  # by node: the last search in whose set it is
-    distances: Array  # by node met: the raises after which it joins
-    following: Array  # by node met: the next one on its way to the terminal
-    entering: Array  # by node met: its links into the set
     members: Array  # the set, in the order of joining
     queue: Array  # a heap of distances and nodes, as two rows
-    waiting: Array  # a heap of cuts and terminals not at rest
+    waiting: Array  # a heap of terminals not at rest, by their cuts, then by their numbers
+
+
+# Of a node: the last instance that met it, in which it is a terminal that is not at rest, and in which saturated links
+# lead to it from the root. Its stage is the number of the last search that met it, and one more if it is in that one's
+# set; then the raises after which it joins, its links into the set, and the next node on its way to the terminal. One
+# row, half a cache line, since what a search needs of a node is then fetched at once.
+NODE = np.dtype(
+    [("distance", np.int64)]
+    + [(name, np.int32) for name in ("stage", "entering", "following", "known", "awake", "connected")]
+)
+TERMINAL_BITS = 32
+LAST_SEARCH = 2**30  # searches have even numbers; beyond this one they begin anew, before stages are too large
 
 
 @kernel
@@ -69,10 +74,12 @@ def ascent_bounds(
     """
     graph = _reversed(offsets, targets, prices)
     work = _new_work(len(offsets) - 1, len(targets), len(terminals))
-    searches = 0
+    search = 0
     for i in range(len(roots)):
         some = terminals[terminal_offsets[i] : terminal_offsets[i + 1]]
-        out[i], searches = _ascend(graph, work, i, roots[i], some, searches)
+        if search > LAST_SEARCH:
+            search = _forget_searches(work)
+        out[i], search = _ascend(graph, work, i, roots[i], some, search)
 
 
 @kernel
@@ -95,7 +102,7 @@ def _reversed(offsets: Array, targets: Array, prices: Array) -> Incoming:
         starts[target + 1] += 1
     starts = np.cumsum(starts)
     places = starts.copy()
-    sources, paid = np.empty(len(targets), np.int64), np.empty(len(targets), np.int64)
+    sources, paid = np.empty(len(targets), np.int32), np.empty(len(targets), np.int64)
     for source in range(size):
         for link in range(offsets[source], offsets[source + 1]):
             place = places[targets[link]]
@@ -106,50 +113,52 @@ def _reversed(offsets: Array, targets: Array, prices: Array) -> Incoming:
 
 @kernel
 def _new_work(nodes: int, links: int, terminals: int) -> Work:
-    return Work(
+    work = Work(
+        np.zeros(nodes, NODE),
         np.empty(links, np.int64),
-        np.full(nodes, -1, np.int64),
-        np.full(nodes, -1, np.int64),
-        np.full(nodes, -1, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.int64),
         np.empty(nodes, np.int64),
         np.empty((2, links + 1), np.int64),
         np.empty((2, min(nodes, terminals)), np.int64),
     )
+    for node in work.nodes:
+        node.known = node.awake = node.connected = NOWHERE
+    return work
 
 
 @kernel
-def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, searches: int) -> tuple[int, int]:
+def _forget_searches(work: Work) -> int:
+    for node in work.nodes:
+        node.stage = 0
+    return 0
+
+
+@kernel
+def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, search: int) -> tuple[int, int]:
     """The bound of instance i, and the number of the last search."""
-    work.connected[root] = i
+    work.nodes[root].connected = i
     count, bound = 0, 0
     for terminal in terminals:
-        if terminal != root and work.awake[terminal] != i:
-            work.awake[terminal] = i
-            _push(work.waiting, count, graph.offsets[terminal + 1] - graph.offsets[terminal], terminal)
-            count += 1
+        if terminal != root and work.nodes[terminal].awake != i:
+            work.nodes[terminal].awake = i
+            count = _wait(work, count, graph.offsets[terminal + 1] - graph.offsets[terminal], terminal)
     while count:
         terminal = work.waiting[1, 0]
         _pop(work.waiting, count)
         count -= 1
-        most = work.waiting[0, 0] + work.waiting[0, 0] // SLACK if count else UNLIMITED
-        searches += 1
-        raised, cut, end, size = _raise(graph, work, i, terminal, most, searches)
+        smallest = work.waiting[0, 0] >> TERMINAL_BITS
+        most = smallest + smallest // SLACK if count else UNLIMITED
+        search += 2
+        raised, cut, end, size = _raise(graph, work, i, terminal, most, search)
         bound += raised
         if end == NOWHERE and cut > 0:
-            _push(work.waiting, count, cut, terminal)
-            count += 1
+            count = _wait(work, count, cut, terminal)
         else:
-            work.awake[terminal] = -1
-            if end != NOWHERE and work.connected[end] == i:
+            work.nodes[terminal].awake = NOWHERE
+            if end != NOWHERE and work.nodes[end].connected == i:
                 _connect(work, i, terminal, end)
         if raised and count:
-            _pay(graph, work, raised, size, searches)
-    return bound, searches
+            _pay(graph, work, raised, size, search)
+    return bound, search
 
 
 @kernel
@@ -161,15 +170,16 @@ def _raise(graph: Incoming, work: Work, i: int, terminal: int, most: int, search
     """
     raised, cut, queued, seen, size = 0, 0, 0, 0, 1
     work.members[0] = terminal
-    work.joined[terminal], work.distances[terminal] = search, 0
+    work.nodes[terminal].stage, work.nodes[terminal].distance = search + 1, 0
     while True:
         while seen < size:
             node = work.members[seen]
-            if work.connected[node] == i or (work.awake[node] == i and node != terminal):
+            here = work.nodes[node]
+            if here.connected == i or (here.awake == i and node != terminal):
                 return raised, cut, node, seen
             seen += 1
             size, cut, queued = _look_back(graph, work, i, node, raised, search, size, cut, queued)
-        while queued and work.joined[work.queue[1, 0]] == search:
+        while queued and work.nodes[work.queue[1, 0]].stage == search + 1:
             _pop(work.queue, queued)
             queued -= 1
         if queued == 0 or (cut > most and work.queue[0, 0] > raised):
@@ -184,20 +194,21 @@ def _look_back(
 ) -> tuple[int, int, int]:
     """Adds the links that enter a new member to the cut, and to the set what they lead from if they are saturated."""
     start, stop = graph.offsets[node], graph.offsets[node + 1]
-    if work.known[node] != i:
-        work.known[node] = i
+    if work.nodes[node].known != i:
+        work.nodes[node].known = i
         for link in range(start, stop):  # a slice would be slower than the rest of the search
             work.left[link] = graph.prices[link]
     for link in range(start, stop):
         source, distance = graph.sources[link], raised + work.left[link]
-        if work.joined[source] == search:
+        there = work.nodes[source]
+        if there.stage == search + 1:
             continue
-        if work.met[source] != search:
-            work.met[source], work.entering[source], work.distances[source] = search, 0, UNLIMITED
-        work.entering[source] += 1
+        if there.stage != search:
+            there.stage, there.entering, there.distance = search, 0, UNLIMITED
+        there.entering += 1
         cut += 1
-        if distance < work.distances[source]:
-            work.distances[source], work.following[source] = distance, node
+        if distance < there.distance:
+            there.distance, there.following = distance, node
             if distance == raised:
                 size, cut = _join(work, source, search, size, cut)
             else:
@@ -208,9 +219,9 @@ def _look_back(
 
 @inlined
 def _join(work: Work, node: int, search: int, size: int, cut: int) -> tuple[int, int]:
-    work.joined[node] = search
+    work.nodes[node].stage = search + 1
     work.members[size] = node
-    return size + 1, cut - work.entering[node]
+    return size + 1, cut - work.nodes[node].entering
 
 
 @kernel
@@ -218,12 +229,12 @@ def _pay(graph: Incoming, work: Work, raised: int, size: int, search: int) -> No
     """Takes from each link what was raised between its target's joining and its source's."""
     for at in range(size):
         node = work.members[at]
-        since = work.distances[node]
+        since = work.nodes[node].distance
         if since == raised:
             break
         for link in range(graph.offsets[node], graph.offsets[node + 1]):
-            source = graph.sources[link]
-            until = work.distances[source] if work.joined[source] == search else raised
+            there = work.nodes[graph.sources[link]]
+            until = there.distance if there.stage == search + 1 else raised
             if until > since:
                 work.left[link] -= until - since
 
@@ -232,8 +243,15 @@ def _pay(graph: Incoming, work: Work, raised: int, size: int, search: int) -> No
 def _connect(work: Work, i: int, terminal: int, node: int) -> None:
     """Marks the way to the terminal, all of it saturated, so that other searches need not go on to the root."""
     while node != terminal:
-        node = work.following[node]
-        work.connected[node] = i
+        node = work.nodes[node].following
+        work.nodes[node].connected = i
+
+
+@inlined
+def _wait(work: Work, count: int, cut: int, terminal: int) -> int:
+    """Returns how many terminals wait now."""
+    _push(work.waiting, count, cut << TERMINAL_BITS | terminal, terminal)
+    return count + 1
 
 
 @kernel
@@ -241,7 +259,7 @@ def _push(heap: Array, count: int, key: int, item: int) -> None:
     at = count
     while at:
         above = (at - 1) >> 1
-        if heap[0, above] < key or (heap[0, above] == key and heap[1, above] <= item):
+        if heap[0, above] <= key:
             break
         heap[0, at], heap[1, at] = heap[0, above], heap[1, above]
         at = above
@@ -256,12 +274,9 @@ def _pop(heap: Array, count: int) -> None:
     at = 0
     while 2 * at + 1 < last:
         below = 2 * at + 1
-        other = below + 1
-        if other < last and (
-            heap[0, other] < heap[0, below] or (heap[0, other] == heap[0, below] and heap[1, other] < heap[1, below])
-        ):
-            below = other
-        if key < heap[0, below] or (key == heap[0, below] and item <= heap[1, below]):
+        if below + 1 < last and heap[0, below + 1] < heap[0, below]:
+            below += 1
+        if key <= heap[0, below]:
             break
         heap[0, at], heap[1, at] = heap[0, below], heap[1, below]
         at = below
