@@ -8,7 +8,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.filters import parse_filter
+from overstory.kernels.distances import distances_to
+from overstory.kernels.steiner import graph_of, steiner_trees
 from overstory.model.scenario import Scenario
+from overstory.planners.trees.demand import demand_of
 
 from ..plans import events_of
 
@@ -52,3 +55,16 @@ class Steps:
             np.array([sizes[row] for row in rows], np.int64),
             min(1.0, most / max(len(sizes), 1)),
         )
+
+    def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
+        """All of the sample, at once."""
+        network = scenario.network
+        fit = demand_of(scenario, self, {"attachments": attachments}, 10**9)
+        found = fit.instances(fit.fit, np.zeros(fit.items, np.int64), 1)
+        known = network.offsets, network.targets, network.prices
+        everywhere = distances_to(*known, np.arange(len(network)))
+        ends = found.terminal_offsets, found.terminals
+        trees = steiner_trees(graph_of(*known), everywhere, fit.fit.roots[found.rows], *ends, starts)
+        crossed = np.zeros(len(network.targets), np.int64)
+        np.add.at(crossed, trees.links, np.repeat(fit.fit.bytes[found.rows], np.diff(trees.offsets)))
+        return crossed

@@ -24,6 +24,7 @@ from overstory.planners.trees.dendrogram import dendrogram
 from overstory.planners.trees.hybrid import most_similar
 from overstory.planners.trees.mult import compute_multiple_trees_2
 from overstory.planners.trees.mult2 import compute_multiple_trees_1
+from overstory.planners.trees.single import single_tree
 from overstory.planners.trees.spanning import Tree, cost_on, tree_of
 
 from ..plans import random_scenario
@@ -353,3 +354,24 @@ def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
         for name, parameter in (("single", "trials"), ("mult", "rows"), ("mult2", "trials"), ("hybrid", "groups")):
             with pytest.raises(UsageError, match=f"{parameter}=.*: it is a number from 1 on"):
                 planned(name, scenario, {parameter: value})
+
+
+# Algorithm 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_tree_from_what_crosses_the_links(seed: int) -> None:
+    """As the tree of one cluster that has everything; and any numbers give a tree."""
+    dice = random.Random(seed)
+    demand = random_demand(dice)
+    ground = ground_of(demand, demand.fit)
+    group = np.zeros(demand.items, np.int64)
+    [everything] = clusters_of(ground, demand, group, 1)
+    crossed = np.zeros(len(demand.network.targets), np.int64)
+    sizes = np.diff(everything.link_offsets)
+    np.add.at(crossed, everything.links, np.repeat(demand.fit.bytes[everything.rows], sizes))
+    tree = single_tree(ground, demand, crossed, SEEDS)
+    assert cost_of(demand, group, [tree]) == pytest.approx(compute_tree(ground, everything, SEEDS).cost)
+    other = single_tree(ground, demand, np.array([dice.choice([0, 0, 3]) for _ in crossed]), SEEDS)
+    below = np.flatnonzero(other.parent >= 0)
+    tree_of(demand.network, other.parent[below], below)  # raises if it does not span

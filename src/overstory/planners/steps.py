@@ -45,3 +45,7 @@ class Steps(Protocol):
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
         """Of the parts fit and choose, in an order that depends on nothing but their content; if there are more than
         ``most`` rows, those whose hashes are lowest."""
+
+    def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
+        """By directed link: the bytes of the part fit that cross it, if each event takes a Steiner tree of its own, the
+        best of so many."""

@@ -5,6 +5,7 @@ are those of one of them, so that a whole dendrogram needs few more trees than i
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,11 @@ class Ground:
     rows: Rows
     graph: Graph  # links that lead both ways
     edges: Edges
-    distances: Distances
+    ends: Ints  # brokers that publish or want something
+
+    @cached_property
+    def distances(self) -> Distances:
+        return distances_to(self.graph.offsets, self.graph.targets, self.graph.prices, self.ends)
 
     def steiner(self, roots: Ints, offsets: Ints, terminals: Ints) -> tuple[Ints, Ints]:
         """Offsets by instance, and the links of its tree."""
@@ -46,8 +51,7 @@ def ground_of(demand: Demand, rows: Rows) -> Ground:
     sources, targets, prices = network.sources[both], network.targets[both], network.prices[both]
     graph = graph_of(np.searchsorted(sources, np.arange(len(network) + 1)), targets, prices)
     ends = np.unique(np.concatenate([rows.roots, demand.item_broker]))
-    distances = distances_to(graph.offsets, graph.targets, graph.prices, ends)
-    return Ground(network, rows, graph, _edges(network), distances)
+    return Ground(network, rows, graph, _edges(network), ends)
 
 
 def _edges(network: Network) -> Edges:
