@@ -40,6 +40,7 @@ def travel(rules: Rules, ways: Ways, rows: Rows, totals: Totals) -> None:
     wants = np.empty((3, 64), np.int64)
     starts = np.empty(64, np.int64)
     waiting = np.empty(64, FRAME)
+    widest = np.bincount(rules.link_source).max() if len(rules.link_source) else 0  # copies of a frame are no more
     frame = 0
     for row in range(len(rows.part)):
         for i in range(rows.offsets[row], rows.offsets[row + 1]):
@@ -53,7 +54,7 @@ def travel(rules: Rules, ways: Ways, rows: Rows, totals: Totals) -> None:
         if entered:
             waiting = with_room(waiting, entered)
             height = _start(rules, rows, row, marks, nodes, starts, entered, waiting)
-            frame, waiting = _send(rules, rows, row, totals, marks, nodes, wants, frame, waiting, height)
+            frame, waiting = _send(rules, rows, row, totals, marks, nodes, wants, frame, waiting, height, widest)
 
 
 @inlined
@@ -69,7 +70,7 @@ def _start(
         if height == 0 or not rules.coalesce[0]:
             _wait(waiting, height, NONE, entry, delay)
             height += 1
-        _carry(nodes, waiting[height - 1], starts[i], True)
+        _carry(nodes, waiting, height - 1, starts[i], True)
     return height
 
 
@@ -80,13 +81,13 @@ def _wait(waiting: Array, place: int, link: int, source: int, delay: int) -> Non
 
 
 @inlined
-def _carry(nodes: Array, frame: Array, node: int, wanted: bool) -> None:
-    nodes[node].following, frame.first = frame.first, node
-    frame.wanted |= wanted
+def _carry(nodes: Array, waiting: Array, place: int, node: int, wanted: bool) -> None:
+    nodes[node].following, waiting[place].first = waiting[place].first, node
+    waiting[place].wanted |= wanted
 
 
 @kernel
-def _send(
+def _send(  # noqa: C901
     rules: Rules,
     rows: Rows,
     row: int,
@@ -97,117 +98,88 @@ def _send(
     frame: int,
     waiting: Array,
     height: int,
+    widest: int,
 ) -> tuple[int, Array]:
-    """The last of those that wait is taken next. Returns the number of the last frame."""
+    """The last of those that wait is taken next. Returns the number of the last frame.
+
+    All in one, and each array under a name of its own: to hand tuples of arrays on, even to what is inlined, is to
+    count the owners of each of them, which would take three quarters of the time.
+    """
+    stamp, part, events, size = row + 1, rows.part[row], rows.events[row], rows.bytes[row]
+    link_frames, link_bytes, counts = totals.link_frames[part], totals.link_bytes[part], totals.counts[part]
+    link_target, link_delay, crossed, arrived = rules.link_target, rules.link_delay, marks.crossed, marks.arrived
+    tree_nodes, edge_offsets, edge_node = rules.nodes, rules.edge_offsets, rules.edge_node
+    edge_link, edge_row, held = rules.edge_link, rules.edge_row, marks.held
+    member_group, member_row, member_count = rules.member_group, rules.member_row, rules.member_count
+    group_size, served, group_copies = rules.group_size, marks.served, totals.group_copies[part]
+    group_bytes, group_delay, group_latest = totals.group_bytes[part], totals.group_delay, totals.group_latest
+    watching, flow_is_watched = len(rules.flow_watched) > 0, rules.flow_is_watched
     while height:
         height -= 1
         frame += 1
-        link, first, delay, came_from = waiting[height].link, waiting[height].first, waiting[height].delay, NONE
-        broker = waiting[height].source
+        link, first, delay = waiting[height].link, waiting[height].first, waiting[height].delay
+        came_from, broker = NONE, waiting[height].source
         if link != NONE:
-            came_from, broker = broker, rules.link_target[link]
-            _count(rows, row, totals, marks, link, broker, waiting[height].wanted != 0)
+            came_from, broker = broker, link_target[link]
+            link_frames[link] += events
+            link_bytes[link] += size
+            counts[FALSE_POSITIVES] += 0 if waiting[height].wanted else events
+            counts[DUPLICATES] += events if arrived[broker] == stamp else 0
+            arrived[broker] = stamp
+        waiting = with_room(waiting, height + widest)
         node = first
         while node != NONE:
-            _serve(rules, rows, row, totals, marks, nodes, wants, node, delay, frame)
-            height, waiting = _go_on(rules, row, marks, nodes, node, broker, came_from, delay, frame, waiting, height)
+            marked = nodes[node].marked == stamp
+            want = np.int64(nodes[node].want) if marked else NONE
+            while want != NONE:
+                member = wants[1, want]
+                if member_row[member] == NONE or held[member_row[member]] == stamp:
+                    group = member_group[member]
+                    counts[DELIVERIES] += events * group_size[group] * member_count[member]
+                    if served[group] != frame:
+                        served[group] = frame
+                        group_copies[group] += events
+                        group_bytes[group] += size
+                        group_delay[group] += events * delay
+                        group_latest[group] = max(group_latest[group], delay)
+                want = wants[2, want]
+            edge, last, child, rising = 0, 0, NONE, False
+            if watching and node < len(tree_nodes) and flow_is_watched[tree_nodes[node].flow]:
+                edge, last = edge_offsets[node], edge_offsets[node + 1]
+            elif marked:
+                child, rising = np.int64(nodes[node].child), nodes[node].rising != 0
+            while True:
+                there, wanted = NONE, True
+                if edge < last:
+                    there, link, given = edge_node[edge], edge_link[edge], edge_row[edge]
+                    wanted = nodes[there].marked == stamp
+                    crosses = wanted if given == NONE else held[given] == stamp
+                    edge += 1
+                    if not crosses or tree_nodes[there].broker == came_from:
+                        continue
+                elif child != NONE:
+                    there, link = child, np.int64(nodes[child].down)
+                    child = np.int64(nodes[child].sibling)
+                elif rising:
+                    there, link, rising = np.int64(tree_nodes[node].parent), np.int64(tree_nodes[node].up), False
+                else:
+                    break
+                if crossed[link].frame != frame:
+                    crossed[link].frame, crossed[link].place = frame, height
+                    waiting[height].link, waiting[height].source = link, broker
+                    waiting[height].first, waiting[height].wanted = NONE, 0
+                    waiting[height].delay = delay + link_delay[link]
+                    height += 1
+                place = crossed[link].place
+                nodes[there].following, waiting[place].first = waiting[place].first, there
+                waiting[place].wanted |= wanted
             node = np.int64(nodes[node].following)
         if len(rules.access_offsets) > 1:
             _serve_by_rows(rules, rows, row, totals, marks, nodes, first, broker, delay, frame)
     return frame, waiting
 
 
-@inlined
-def _go_on(
-    rules: Rules,
-    row: int,
-    marks: Marks,
-    nodes: Array,
-    node: int,
-    broker: int,
-    came_from: int,
-    delay: int,
-    frame: int,
-    waiting: Array,
-    height: int,
-) -> tuple[int, Array]:
-    """Where a node of a frame leads: there a copy waits, which the other nodes of the frame may join. Returns how many
-    wait."""
-    if len(rules.flow_watched) and node < len(rules.nodes) and rules.flow_is_watched[rules.nodes[node].flow]:
-        for edge in range(rules.edge_offsets[node], rules.edge_offsets[node + 1]):
-            there, given = rules.edge_node[edge], rules.edge_row[edge]
-            wanted = nodes[there].marked == row + 1
-            crosses = wanted if given == NONE else marks.held[given] == row + 1
-            if crosses and rules.nodes[there].broker != came_from:
-                link = rules.edge_link[edge]
-                height, waiting = _copy_on(rules, marks, link, broker, delay, frame, waiting, height)
-                _carry(nodes, waiting[marks.crossed[link].place], there, wanted)
-    elif nodes[node].marked == row + 1:
-        child = np.int64(nodes[node].child)
-        while child != NONE:
-            link = nodes[child].down
-            height, waiting = _copy_on(rules, marks, link, broker, delay, frame, waiting, height)
-            _carry(nodes, waiting[marks.crossed[link].place], child, True)
-            child = np.int64(nodes[child].sibling)
-        if nodes[node].rising:
-            link = rules.nodes[node].up
-            height, waiting = _copy_on(rules, marks, link, broker, delay, frame, waiting, height)
-            _carry(nodes, waiting[marks.crossed[link].place], rules.nodes[node].parent, True)
-    return height, waiting
-
-
-@inlined
-def _copy_on(
-    rules: Rules, marks: Marks, link: int, broker: int, delay: int, frame: int, waiting: Array, height: int
-) -> tuple[int, Array]:
-    """Sees to it that a copy of the frame waits to cross the link."""
-    if marks.crossed[link].frame != frame:
-        marks.crossed[link].frame, marks.crossed[link].place = frame, height
-        waiting = with_room(waiting, height + 1)
-        _wait(waiting, height, link, broker, delay + rules.link_delay[link])
-        height += 1
-    return height, waiting
-
-
-@inlined
-def _count(rows: Rows, row: int, totals: Totals, marks: Marks, link: int, target: int, wanted: bool) -> None:
-    """A copy that crosses a link."""
-    part, events = rows.part[row], rows.events[row]
-    totals.link_frames[part, link] += events
-    totals.link_bytes[part, link] += rows.bytes[row]
-    if not wanted:
-        totals.counts[part, FALSE_POSITIVES] += events
-    if marks.arrived[target] == row + 1:
-        totals.counts[part, DUPLICATES] += events
-    marks.arrived[target] = row + 1
-
-
-@inlined
-def _serve(
-    rules: Rules,
-    rows: Rows,
-    row: int,
-    totals: Totals,
-    marks: Marks,
-    nodes: Array,
-    wants: Array,
-    node: int,
-    delay: int,
-    frame: int,
-) -> None:
-    """The copies of a frame for the clients at one of its nodes who want it."""
-    want = np.int64(nodes[node].want) if nodes[node].marked == row + 1 else NONE
-    while want != NONE:
-        member = wants[1, want]
-        group = rules.member_group[member]
-        if holds(marks, rules.member_row[member], row):
-            copies = rules.group_size[group] * rules.member_count[member]
-            totals.counts[rows.part[row], DELIVERIES] += rows.events[row] * copies
-            _copy(rules, rows, row, totals, marks, group, delay, frame)
-        want = wants[2, want]
-
-
-@inlined
+@kernel
 def _serve_by_rows(
     rules: Rules,
     rows: Rows,
@@ -229,12 +201,12 @@ def _serve_by_rows(
             group = rules.access_group[given]
             if holds(marks, rules.access_row[given], row) and marks.served[group] != frame:
                 totals.counts[rows.part[row], DISCARDS] += rows.events[row] * rules.group_size[group]
-                _copy(rules, rows, row, totals, marks, group, delay, frame)
+                _copy(rows, row, totals, marks, group, delay, frame)
         node = np.int64(nodes[node].following)
 
 
 @inlined
-def _copy(rules: Rules, rows: Rows, row: int, totals: Totals, marks: Marks, group: int, delay: int, frame: int) -> None:
+def _copy(rows: Rows, row: int, totals: Totals, marks: Marks, group: int, delay: int, frame: int) -> None:
     """One for each client of the group, but one a frame."""
     if marks.served[group] == frame:
         return
