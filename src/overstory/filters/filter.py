@@ -35,6 +35,10 @@ class Filter:
         """Whether every event that matches ``other`` matches this one. Exact on boxes, else safe: may miss a yes."""
         return self._union().covers(other._union())
 
+    def leaves_out(self, other: "Filter") -> bool:
+        """Whether some event surely matches ``other`` and not this one: may miss a yes."""
+        return self.is_exact_with(other) and not self._union().covers(other._union(), if_too_much=True)
+
     def intersects(self, other: "Filter") -> bool:
         """Whether some event matches both. Exact on boxes, else safe: maybe a yes too many."""
         return self._union().intersects(other._union())

@@ -13,7 +13,7 @@ from itertools import accumulate, takewhile
 import overstory.filters.value_sets as value_sets
 from overstory.filters.boxes import Box
 from overstory.filters.cuts import Cut, is_subset_of_union
-from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Numbers, Presence, Strings, ValueSet
+from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Keywords, Numbers, Presence, Strings, ValueSet
 
 MOST_WORK = 500_000  # steps of comparing pieces with boxes, well under a microsecond each
 FEW = 4  # boxes that are looked through faster than they are sorted out
@@ -45,7 +45,8 @@ class Union:
         first = bisect_right(self.furthest, _start(asked))
         return self.sorted[first : None if stop is None else bisect_left(self.starts, stop)]
 
-    def covers(self, inner: "Union") -> bool:
+    def covers(self, inner: "Union", if_too_much: bool = False) -> bool:
+        """``if_too_much`` is the answer where finding one takes too much work."""
         work = Work()
         for box in inner.boxes:
             near = self.overlapping(box)
@@ -56,7 +57,7 @@ class Union:
                     break
             else:
                 if len(near) < 2 or not _covered_together(box, near, work):
-                    return False
+                    return if_too_much and work.left < 0
         return True
 
     def intersects(self, other: "Union") -> bool:
@@ -129,7 +130,7 @@ def _covered_together(box: Box, coverers: Sequence[Box], work: Work) -> bool:
             if work.left < 0:
                 return False
             # Cutting along few attributes leaves few pieces.
-            names, first = min(helping, key=lambda pair: len(pair[0]))
+            names, first = min(helping, key=lambda pair: (len(pair[0]), _pieces_beyond(pair[1], piece)))
             others = [coverer for _, coverer in helping if coverer is not first]
             pieces += [(part, others) for part in _cut_away(piece, first, names)]
     return True
@@ -177,6 +178,16 @@ def _beyond(coverer: Box, box: Box) -> list[str] | None:
                 return None
             names.append(name)
     return names
+
+
+def _pieces_beyond(coverer: Box, box: Box) -> int:
+    """About how many pieces cutting leaves where lists of words are asked for; elsewhere it is one for an attribute."""
+    pieces = 0
+    for name, asked in coverer.sets.items():
+        given = box.sets.get(name)
+        if isinstance(asked, Keywords) and isinstance(given, Keywords):
+            pieces += len(asked.hits - given.hits) + (not asked.misses <= given.misses)
+    return pieces
 
 
 def _cut_away(box: Box, coverer: Box, names: list[str]) -> list[Box]:

@@ -308,9 +308,10 @@ class Keywords(msgspec.Struct, frozen=True, gc=False):
         return Keywords(frozenset([next(iter(self.hits)) | next(iter(other.hits))]), self.misses)
 
     def subtract(self, other: "Keywords") -> "list[ValueSet]":
-        missed = [keywords(self.hits, self.misses | hit) for hit in sorted(other.hits, key=sorted)]
-        hit = [keywords(self.hits | {frozenset([word])}, self.misses) for word in sorted(other.misses - self.misses)]
-        return [piece for piece in missed + hit if piece is not None]
+        pieces = [keywords(self.hits, self.misses | hit) for hit in sorted(other.hits, key=sorted)]
+        if other.misses - self.misses:
+            pieces.append(keywords(self.hits | {other.misses - self.misses}, self.misses))
+        return [piece for piece in pieces if piece is not None]
 
 
 def keywords(hits: frozenset[frozenset[str]], misses: frozenset[str] = frozenset()) -> Keywords | None:

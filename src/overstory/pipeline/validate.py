@@ -282,10 +282,10 @@ class _Check:
         if len(parsed) <= len(texts):
             return False
         wanted, whole = parsed[0], parsed[1].union(*parsed[2:])
-        if whole.covers(wanted) or not whole.is_exact_with(wanted):
+        if not whole.leaves_out(wanted):
             return False
         possible = self.possible.of(wanted, names_in(parsed[1:]))
-        return possible is not None and not whole.covers(possible)
+        return possible is not None and whole.leaves_out(possible)
 
     def _share(self, one: Filter, other: Filter) -> bool:
         """Whether some possible event surely matches both."""
