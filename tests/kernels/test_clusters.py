@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overstory.kernels import clusters, instances, low_stretch, plain_clusters, tree_cost
-from overstory.kernels.attach import attach_rest
 from overstory.kernels.compiling import Array
+from overstory.kernels.completion import attach_rest
 from overstory.kernels.distances import distances_to
 from overstory.kernels.steiner import graph_of, steiner_trees
 

@@ -1,63 +1,62 @@
-"""From a forest to a spanning tree: everything else attached by cheapest paths."""
+"""The core of a tree, and everything else attached to it by cheapest ways."""
 
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-from overstory.kernels.paths import NONE, pop, push
+from overstory.kernels.paths import pop, push
+
+NONE = -1
 
 
 @kernel
-def attach_rest(offsets: Array, targets: Array, prices: Array, kept: Array, start: int, by: Array) -> None:
-    """Sets ``by`` to the link that leads to each broker that can be reached from ``start``, NONE there. ``kept`` says
-    which links are of the forest, in both directions; prices are the same in both.
+def core_of(parent: Array, brokers: Array) -> Array:
+    """Which brokers are in the least subtree that holds all of these."""
+    count = len(parent)
+    below = np.zeros(count, np.int64)  # how many of them are at or below a broker
+    wanted = np.zeros(count, np.bool_)
+    total = 0
+    for broker in brokers:
+        if not wanted[broker]:
+            wanted[broker] = True
+            total += 1
+            node = broker
+            while node != NONE:
+                below[node] += 1
+                node = parent[node]
+    inside = np.zeros(count, np.bool_)
+    for node in range(count):
+        over = parent[node]
+        if 0 < below[node] < total:  # the link to its parent is between some and others of them
+            inside[node] = True
+            inside[over] = True
+        if wanted[node]:
+            inside[node] = True
+    return inside
 
-    The tree of ``start`` comes first. Each other broker hangs on the cheapest path to the nearest broker of a tree; a
-    path that meets another tree of the forest brings it in whole."""
-    count = len(offsets) - 1
+
+@kernel
+def attach(offsets: Array, targets: Array, inward: Array, parent: Array, inside: Array) -> None:
+    """Gives every broker outside of the core the parent that is next on its cheapest way to the core. ``inward`` is the
+    price of each link from its target to its source. The core keeps its links; its top becomes that of the tree."""
+    count = len(parent)
+    for node in range(count):
+        if inside[node] and parent[node] != NONE and not inside[parent[node]]:
+            parent[node] = NONE
     distance, settled = np.full(count, np.inf), np.zeros(count, np.bool_)
-    heap, queue = np.empty((2, len(targets) + 1)), np.empty(count, np.int64)
-    by[:] = NONE
-    distance[start] = 0.0
-    size = push(heap, 0, 0.0, start)
+    heap = np.empty((2, len(targets) + count))
+    size = 0
+    for node in range(count):
+        if inside[node]:
+            distance[node] = 0.0
+            size = push(heap, size, 0.0, node)
     while size:
         here = int(heap[1, 0])
         size = pop(heap, size)
         if settled[here]:
             continue
-        size = _settle(offsets, targets, prices, kept, here, queue, distance, settled, by, heap, size)
-
-
-@kernel
-def _settle(
-    offsets: Array,
-    targets: Array,
-    prices: Array,
-    kept: Array,
-    here: int,
-    queue: Array,
-    distance: Array,
-    settled: Array,
-    by: Array,
-    heap: Array,
-    size: int,
-) -> int:
-    """A broker and the tree of the forest that it is in. Returns the size of the heap then."""
-    queue[0], settled[here], first, last = here, True, 0, 1
-    while first < last:
-        node = queue[first]
-        first += 1
-        for link in range(offsets[node], offsets[node + 1]):
-            there = targets[link]
-            if kept[link] and not settled[there]:
-                queue[last], settled[there], by[there] = there, True, link
-                last += 1
-    for at in range(last):
-        node = queue[at]
-        if last > 1:
-            distance[node] = 0.0  # in a tree
-        for link in range(offsets[node], offsets[node + 1]):
-            there, price = targets[link], distance[node] + prices[link]
-            if not settled[there] and price < distance[there]:
-                distance[there], by[there] = price, link
+        settled[here] = True
+        for link in range(offsets[here], offsets[here + 1]):
+            there, price = targets[link], distance[here] + inward[link]
+            if not inside[there] and not settled[there] and price < distance[there]:
+                distance[there], parent[there] = price, here
                 size = push(heap, size, price, there)
-    return size

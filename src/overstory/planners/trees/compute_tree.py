@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels.attach import attach_rest
 from overstory.kernels.clusters import compact, hang, multiplicities
+from overstory.kernels.completion import attach_rest
 from overstory.kernels.low_stretch import low_stretch_forest
 from overstory.kernels.tree_cost import tree_costs
 from overstory.model.network import Floats, Ints
