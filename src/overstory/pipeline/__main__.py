@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from overstory.kernels.distances import KINDS
+from overstory.kernels.ways import ways_from
 from overstory.matching import FilterIndex, FrozenIndex, freeze
 from overstory.model.plan import Header, Plan
 from overstory.model.scenario import read_scenario, write_scenario
 from overstory.model.settings import Settings
 from overstory.model.tables import BROKERS, CLIENTS, LINKS, SUBSCRIPTIONS
-from overstory.pipeline.bound import bounded, scaled
+from overstory.pipeline.bound import ALL, NONE, bounded, scaled
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.flood import flood_prices
@@ -54,7 +55,10 @@ def use_every_kernel(folder: Path) -> None:
     (events,) = EVENTS.append_column("$part", pa.array([0])).to_batches()
     rows = reduce_batch(events, *FrozenIndex(folder / "index").match_batch(batch_of(events)))
     counted([rows], known.rules, known.ways, known.publishers)
-    bounded([rows], known.rules, known.publishers, scaled(scenario.network, 1))
+    network = scenario.network
+    ways_from(network.offsets, network.targets, np.array([1.0, 2.0]), known.rules.publisher_broker)
+    for some in (ALL, NONE):
+        bounded([rows], known.rules, known.publishers, scaled(scenario.network, 1), some)
     graph, distances = ground_of(scenario.network, known.rules)
     for kind in KINDS:
         table = distances._replace(far=distances.far.astype(kind))

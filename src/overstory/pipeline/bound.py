@@ -56,7 +56,7 @@ class Heaviest(NamedTuple):
         return chosen
 
 
-ALL = Heaviest(-1, 0)
+ALL, NONE = Heaviest(-1, 0), Heaviest(2**63 - 1, 0)
 
 
 def heaviest(weights: Ints, counts: Ints, most: int) -> Heaviest:
@@ -110,9 +110,9 @@ def bounded(
         roots, offsets, terminals = terminal_sets(rules, rows)
         heavy = chosen.among(rows.bytes, np.asarray(batch.column("high")))
         bounds = np.zeros(len(roots), np.int64)
-        for some, kernel in ((np.flatnonzero(heavy), _ascent), (np.arange(len(roots)), _farthest)):
+        for some, kernel in ((np.flatnonzero(heavy), _ascent), (np.flatnonzero(~heavy), _farthest)):
             if len(some):
-                bounds[some] = np.maximum(bounds[some], kernel(graph, roots[some], *_picked(offsets, terminals, some)))
+                bounds[some] = kernel(graph, roots[some], *_picked(offsets, terminals, some))
         for part in range(PARTS):
             here = rows.part == part
             parts[part] += int((bounds[here] * rows.bytes[here]).sum())
