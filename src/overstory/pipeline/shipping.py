@@ -27,7 +27,8 @@ def shipped(spark: "SparkSession", ways: Ways) -> Shipped:
 
     if not ways.link.size:
         return Shipped(ways.row, None)
-    path = Path(SparkFiles.getRootDirectory(), "sent", f"{hashlib.blake2b(ways.link, digest_size=16).hexdigest()}.npy")
+    name = hashlib.blake2b(ways.link.data, digest_size=16).hexdigest()
+    path = Path(SparkFiles.getRootDirectory(), "sent", f"{name}.npy")
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         np.save(path, ways.link)
