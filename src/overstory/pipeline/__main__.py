@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from overstory.kernels.distances import KINDS
 from overstory.kernels.ways import ways_from
-from overstory.kernels.ways import ways_from
 from overstory.matching import FilterIndex, FrozenIndex, freeze
 from overstory.model.plan import Header, Plan
 from overstory.model.scenario import read_scenario, write_scenario
@@ -56,8 +55,6 @@ def use_every_kernel(folder: Path) -> None:
     (events,) = EVENTS.append_column("$part", pa.array([0])).to_batches()
     rows = reduce_batch(events, *FrozenIndex(folder / "index").match_batch(batch_of(events)))
     counted([rows], known.rules, known.ways, known.publishers)
-    network = scenario.network
-    ways_from(network.offsets, network.targets, np.array([1.0, 2.0]), known.rules.publisher_broker)
     network = scenario.network
     ways_from(network.offsets, network.targets, np.array([1.0, 2.0]), known.rules.publisher_broker)
     for some in (ALL, NONE):
