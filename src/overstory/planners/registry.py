@@ -138,7 +138,7 @@ PLANNERS = {
             "semcast",
             "SemCast (reconstructed): channels that partition the events, each flooding a tree of its own",
             "traffic of the sample falls with every split of two channels",
-            "a tree for every pair of filters that share events: half a minute for 1,000 keywords at 5,000 brokers",
+            "a tree for every pair of filters that share events: a minute or two for 1,000 keywords at 5,000 brokers",
             "where many filters overlap: channels are as many as sets of filters that match together, up to 6,000,000 "
             "links of trees. Filters that do not constrain the same attributes, or do not by values, stay whole",
             "Papaemmanouil and Çetintemel, SemCast (ICDE 2005), as far as its outline and Majumder et al. tell",
