@@ -1,4 +1,4 @@
-"""The core of a tree, and everything else attached to it by cheapest ways."""
+"""Trees from cores: everything outside of a core is attached to it by cheapest ways."""
 
 import numpy as np
 
@@ -9,39 +9,30 @@ NONE = -1
 
 
 @kernel
-def core_of(parent: Array, brokers: Array) -> Array:
-    """Which brokers are in the least subtree that holds all of these."""
-    count = len(parent)
-    below = np.zeros(count, np.int64)  # how many of them are at or below a broker
-    wanted = np.zeros(count, np.bool_)
-    total = 0
-    for broker in brokers:
-        if not wanted[broker]:
-            wanted[broker] = True
-            total += 1
-            node = broker
-            while node != NONE:
-                below[node] += 1
-                node = parent[node]
-    inside = np.zeros(count, np.bool_)
-    for node in range(count):
-        over = parent[node]
-        if 0 < below[node] < total:  # the link to its parent is between some and others of them
-            inside[node] = True
-            inside[over] = True
-        if wanted[node]:
-            inside[node] = True
-    return inside
+def hang_on_cores(
+    offsets: Array, targets: Array, inward: Array, tops: Array, core_offsets: Array, core_links: Array, parents: Array
+) -> None:
+    """Sets row i of ``parents`` to a spanning tree: the links of core i, between its two offsets, lead away from its
+    top, and every other broker's parent is next on its cheapest way to the core. ``inward`` is by link the price of the
+    one that leads back."""
+    sources = np.empty(len(targets), np.int64)
+    for node in range(len(offsets) - 1):
+        sources[offsets[node] : offsets[node + 1]] = node
+    inside = np.zeros(len(offsets) - 1, np.bool_)
+    for i in range(len(tops)):
+        parent = parents[i]
+        parent[:] = NONE
+        inside[:] = False
+        inside[tops[i]] = True
+        for link in core_links[core_offsets[i] : core_offsets[i + 1]]:
+            parent[targets[link]] = sources[link]
+            inside[targets[link]] = True
+        _attach(offsets, targets, inward, parent, inside)
 
 
 @kernel
-def attach(offsets: Array, targets: Array, inward: Array, parent: Array, inside: Array) -> None:
-    """Gives every broker outside of the core the parent that is next on its cheapest way to the core. ``inward`` is the
-    price of each link from its target to its source. The core keeps its links; its top becomes that of the tree."""
+def _attach(offsets: Array, targets: Array, inward: Array, parent: Array, inside: Array) -> None:
     count = len(parent)
-    for node in range(count):
-        if inside[node] and parent[node] != NONE and not inside[parent[node]]:
-            parent[node] = NONE
     distance, settled = np.full(count, np.inf), np.zeros(count, np.bool_)
     heap = np.empty((2, len(targets) + count))
     size = 0

@@ -21,7 +21,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function) -> Function:
-    compiled: Any = numba.njit(cache=True, error_model="numpy")(function)
+    """Kernels let other threads run meanwhile."""
+    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     return cast(Function, compiled)
 
 

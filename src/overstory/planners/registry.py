@@ -11,7 +11,19 @@ from overstory.model.scenario import Scenario
 from overstory.planners import defaults
 from overstory.planners.references import REFERENCES
 from overstory.planners.steps import Steps
-from overstory.planners.trees import direct, flood, geo_mult, hybrid, mst, mult, mult2, semcast, single, spt
+from overstory.planners.trees import (
+    direct,
+    flood,
+    geo_mult,
+    hybrid,
+    mst,
+    mult,
+    mult2,
+    semcast,
+    single,
+    spt,
+    tree_search,
+)
 from overstory.planners.trees.demand import MOST_ROWS
 
 Parameters = Mapping[str, Value]
@@ -156,6 +168,19 @@ PLANNERS = {
             ("flows", "members", "trees"),
             {"channels": "auto"},
             semcast.plan_filtered,
+        ),
+        Planner(
+            "tree-search",
+            "the best of one tree, a tree for each filter and groups of filters, improved by moving filters between "
+            "groups and by exchanging links",
+            "on the part of the log that it chooses by at most as dear as one tree; no exchange of two links makes a "
+            "polished tree cheaper",
+            "20 seconds for 1,000 filters, 10,000 events and 5,000 brokers; one tree takes half of it",
+            "where filters match unlike events at many brokers; it does not price upkeep, and many trees need leases",
+            "ours; its parts after Majumder et al. and Takahashi and Matsuyama",
+            ("flows", "members", "trees"),
+            {"rows": MOST_ROWS, "trees": "auto", "by": "choose"},
+            tree_search.plan,
         ),
     )
 }

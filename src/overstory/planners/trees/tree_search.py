@@ -1,0 +1,137 @@
+"""Ours: the best of several configurations of groups and trees, by what they really cost, on events that none of them
+was fitted to.
+
+Configurations come from four starts: one tree for everything; a tree for each filter, around a core; the dendrogram of
+filters, cut by dynamic programming; and groups by location. All but the first are improved by moving filters between
+groups, and by exchanging links of each group's tree for its own events. Both learn from the part of the log to fit; the
+part to choose by then says how far that was worth it, so what merely remembers the sample is not taken.
+"""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from overstory.errors import UsageError
+from overstory.model.network import Ints
+from overstory.model.plan import Value
+from overstory.model.scenario import Scenario
+from overstory.planners.steps import Steps
+from overstory.planners.trees.clusters import Ground, ground_of
+from overstory.planners.trees.cores import core_trees
+from overstory.planners.trees.cuts import best_cut
+from overstory.planners.trees.demand import Demand, demand_of
+from overstory.planners.trees.exchange import one_tree, polished
+from overstory.planners.trees.geo_mult import best_groups
+from overstory.planners.trees.objective import Objective
+from overstory.planners.trees.parameters import count_of
+from overstory.planners.trees.spanning import as_tables, priced
+
+MOST_LINKS = 6_000_000  # in the trees of a plan
+GEOGRAPHIC = 64  # groups by location
+HOPELESS = 1.1  # times the cheapest start: not worth improving
+
+
+class Start(NamedTuple):
+    """The group of each filter: one that gets a core of its own, or the number behind them, for the common tree."""
+
+    name: str
+    groups: Ints
+    cores: int
+
+
+class Configuration(NamedTuple):
+    """The group of each filter, and by group the parent of each broker."""
+
+    name: str
+    groups: Ints
+    parents: Ints
+
+
+def plan(
+    scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
+) -> dict[str, pa.Table]:
+    demand = demand_of(scenario, pipeline, base, count_of(parameters, "rows"))
+    found = search(demand, scenario.settings.coalesce, _most_trees(demand, parameters), _by(parameters), seed)
+    used, groups = np.unique(found.groups, return_inverse=True)
+    trees = [priced(demand.network, parent) for parent in found.parents[used]]
+    return as_tables(scenario, demand, groups[demand.item_predicate], trees)
+
+
+def search(demand: Demand, coalesce: bool, most: int, by: str, seed: int = 0) -> Configuration:
+    """The cheapest configuration on the part of the sample that is named; of equally cheap ones the first."""
+    ground = ground_of(demand, demand.fit)
+    fit, choose = Objective(demand, demand.fit, coalesce), Objective(demand, demand.choose, coalesce)
+    judge = choose if by == "choose" and len(demand.choose.roots) else fit
+    best, least = None, np.inf
+    for each in configurations(ground, demand, fit, most, seed):
+        cost = judge.cost(each.groups, each.parents)
+        if best is None or cost < least:
+            best, least = each, cost
+    assert best is not None
+    return best
+
+
+def configurations(ground: Ground, demand: Demand, fit: Objective, most: int, seed: int) -> Iterator[Configuration]:
+    """One tree takes longest to search for, so that is done beside the others."""
+    filters = len(fit.weights)
+    with ThreadPoolExecutor(1) as beside:
+        searching = beside.submit(one_tree, ground, demand)
+        starts = list(_starts(ground, demand, fit, most, seed)) if most > 1 and filters > 1 else []
+        cores = [_core_trees(ground, demand, start) for start in starts]
+        common = searching.result()[None]
+    yield Configuration("one tree", np.zeros(filters, np.int64), common)
+    begun = [
+        Configuration(start.name, start.groups, np.concatenate([trees, common]))
+        for start, trees in zip(starts, cores, strict=True)
+    ]
+    costs = [fit.cost(each.groups, each.parents) for each in begun]
+    for each, cost in zip(begun, costs, strict=True):
+        yield each
+        if cost <= HOPELESS * min(costs):
+            yield from _improved(each, ground, demand, fit)
+
+
+def _improved(start: Configuration, ground: Ground, demand: Demand, fit: Objective) -> Iterator[Configuration]:
+    """Filters go where their events cost least; then each group's tree is fitted to its own events."""
+    groups = fit.moved(start.groups, start.parents)
+    yield Configuration(f"{start.name}, moved", groups, start.parents)
+    parents = polished(ground, demand, groups[demand.item_predicate], start.parents)
+    yield Configuration(f"{start.name}, moved, polished", groups, parents)
+
+
+def _starts(ground: Ground, demand: Demand, fit: Objective, most: int, seed: int) -> Iterator[Start]:
+    filters = len(fit.weights)
+    kept = np.sort(np.argsort(-fit.weights, kind="stable")[: most - 1])
+    groups = np.full(filters, len(kept))
+    groups[kept] = np.arange(len(kept))
+    yield Start("a tree for each filter", groups, len(kept))
+    if filters < most:
+        groups = best_cut(ground, demand)
+        yield Start("the dendrogram, cut", groups, int(groups.max()) + 1)
+    groups = np.zeros(filters, np.int64)
+    groups[demand.item_predicate] = best_groups(demand, ("filter",), [min(GEOGRAPHIC, most - 1)], seed).of_item
+    used, groups = np.unique(groups, return_inverse=True)
+    yield Start("by location", groups, len(used))
+
+
+def _core_trees(ground: Ground, demand: Demand, start: Start) -> Ints:
+    size = len(demand.network)
+    keys = np.unique(start.groups[demand.item_predicate] * size + demand.item_broker)
+    offsets = np.searchsorted(keys // size, np.arange(start.cores + 1))
+    return core_trees(ground, offsets, keys[: offsets[-1]] % size)
+
+
+def _most_trees(demand: Demand, parameters: Mapping[str, Value]) -> int:
+    if parameters["trees"] == "auto":
+        return max(2, MOST_LINKS // max(len(demand.network) - 1, 1))
+    return count_of(parameters, "trees")
+
+
+def _by(parameters: Mapping[str, Value]) -> str:
+    value = parameters["by"]
+    if value not in ("choose", "fit"):
+        raise UsageError(f"by={value}: it is choose or fit, the part of the log that says which configuration is best")
+    return str(value)
