@@ -191,7 +191,7 @@ def test_a_base_gives_what_is_not_decided(scenarios: list[Scenario]) -> None:
 
 
 def test_unknown_planners_and_parameters(scenarios: list[Scenario]) -> None:
-    with pytest.raises(UsageError, match="no planner 'best'; there are spt, mst"):
+    with pytest.raises(UsageError, match=f"no planner 'best'; there are {', '.join(PLANNERS)}"):
         planned("best", scenarios[0])
     with pytest.raises(UsageError, match="planner spt has no parameter 'colour'; it has root"):
         planned("spt", scenarios[0], {"shade": 3, "colour": "red"})
