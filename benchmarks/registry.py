@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import filters, index, pipeline, scale
+from benchmarks import filters, index, pipeline, scale, trees
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -16,4 +16,6 @@ SUBJECTS: dict[str, Subject] = {
     "spark-match": pipeline.match,
     "spark-score": pipeline.score,
     "scale": scale.scale,
+    "trees": trees.quality,
+    "trees-speed": trees.speed,
 }
