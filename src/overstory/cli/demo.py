@@ -9,8 +9,8 @@ from typing import Any
 
 from overstory.cli.engine import Scored, add_options, pipeline_for, scored, sizes_of, write_page
 from overstory.cli.output import print_json
-from overstory.cli.plan import COLUMNS, command_line, result_as_dict, result_row
-from overstory.cli.tables import table
+from overstory.cli.plan import command_line, result_as_dict, results_table
+from overstory.cli.tables import WIDTH
 from overstory.errors import UsageError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json({"scenario": sizes, "plans": list(map(result_as_dict, results)), "report": str(report)})
         return
-    say("\n".join(f"    {line}" for line in table(COLUMNS, list(map(result_row, results))).splitlines()))
+    say(textwrap.indent(results_table(results, WIDTH - 4), "    "))
     say(f"\n{_verdict(results[0], results[-1])}")
     say(f"\nWhere the traffic runs, drawn: {report}")
 

@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from overstory.cli.engine import (
     write_page,
 )
 from overstory.cli.output import print_json
-from overstory.cli.tables import percent, table
+from overstory.cli.tables import WIDTH, percent, table
 from overstory.errors import InfeasibleError, UsageError
 from overstory.model.plan import Header, Plan, Value, read_plan
 from overstory.model.scenario import Scenario, read_scenario
@@ -30,7 +31,8 @@ from overstory.pipeline.pipeline import Pipeline
 from overstory.planners.references import REFERENCES, Reference
 from overstory.planners.registry import PLANNERS, Planner, make_plan, planner_named
 
-COLUMNS = ("planner", "cost", "held out", "bound", "gap", "flood", "duplicates", "delay ms", "flows", "seconds")
+COLUMNS = ("planner", "cost", "bound", "gap", "trees", "duplicates", "in sample", "held out", "seconds")
+SPARE = ("duplicates", "trees", "in sample", "bound")  # of these, which go first where there is no room
 
 
 def add_to(commands: Any) -> None:
@@ -87,7 +89,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json({"plan": str(arguments.output), **result_as_dict(result)})
     else:
-        print(table(COLUMNS, [result_row(result)]))
+        print(results_table([result]))
         print(f"written to {arguments.output}")
 
 
@@ -139,7 +141,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json({"scenario": str(arguments.scenario), "plans": [result_as_dict(result) for result in results]})
     else:
-        print(table(COLUMNS, [result_row(result) for result in results]))
+        print(results_table(results))
         for result in results:
             for limit in result.view.scorecard.exceeded:
                 print(f"{result.name} exceeds a limit: {limit}", file=sys.stderr)
@@ -165,19 +167,22 @@ def result_as_dict(result: Scored) -> dict[str, object]:
     return {"planner": result.name, **card, "seconds": round(result.view.seconds, 3)}
 
 
-def result_row(result: Scored) -> list[object]:
+def results_table(results: Sequence[Scored], width: int = WIDTH) -> str:
+    return table(COLUMNS, list(map(_row, results)), SPARE, width)
+
+
+def _row(result: Scored) -> list[object]:
     card = result.view.scorecard
     return [
         result.name,
         card.cost,
-        card.cost_held_out,
         card.lower_bound,
         percent(card.gap),
-        card.flood,
-        card.duplicates,
-        card.mean_delay,
-        card.flows,
-        round(result.view.seconds, 1),
+        card.flows if result.plan is not None else None,
+        card.duplicates if result.plan is not None else None,
+        card.cost_fit,
+        card.cost_held_out,
+        f"{result.view.seconds:.1f}",
     ]
 
 

@@ -2,19 +2,35 @@
 
 from collections.abc import Sequence
 
+WIDTH = 120
+BETWEEN = "  "
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = (), width: int = WIDTH
+) -> str:
+    """Of the columns in ``spare`` the first ones are left out, as far as the table would be wider than ``width``."""
     texts = [list(header), *([shown(cell) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in texts) for at in range(len(header))]
+    for name in spare:
+        if sum(widths) + len(BETWEEN) * (len(widths) - 1) <= width:
+            break
+        left_out = texts[0].index(name)
+        for line in (widths, *texts):
+            del line[left_out]
+    return _aligned(texts, widths)
+
+
+def _aligned(texts: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
     lines = []
     for number, row in enumerate(texts):
         cells = [
             cell.ljust(width) if at == 0 else cell.rjust(width)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append("  ".join(cells).rstrip())
+        lines.append(BETWEEN.join(cells).rstrip())
         if number == 0:
-            lines.append("  ".join("─" * width for width in widths))
+            lines.append(BETWEEN.join("─" * width for width in widths))
     return "\n".join(lines)
 
 
