@@ -49,25 +49,17 @@ def scale(quick: bool) -> Iterator[Measurement]:
 def measured(folder: Path, name: str, events: int, filters: int, some: int) -> Iterator[Measurement]:
     whole, processes = run("spark", folder, CORES, events)
     stages = stages_of(next((folder / f"log-{CORES}").iterdir()))
-    one_core, spark = run("spark", folder, 1, some)
-    alone, kernel = run("alone", folder, some)
+    alone, _ = run("alone", folder, some)
     yield Measurement("scale", f"{name}: {filters:,} filters and one for all, index", whole["built"], unit="s")
     size = f"{name}: {events:,} events, {whole['matches']:.1f} matches, largest of {whole['rows']:,} rows "
     size += f"{whole['largest']:.0%}"
     yield Measurement("scale", size, whole["seconds"], unit="s")
     yield from told_by_spark(name, stages)
     yield from told_by_processes(name, processes)
-    times = {"alone": alone["seconds"] / some, "one": one_core["seconds"] / some, "two": whole["seconds"] / events}
+    spark, kernel = whole["seconds"] / events, alone["seconds"] / some
     peer = f"kernel alone, {some:,} events"
-    for cores, taken in ((f"{CORES} cores", times["two"]), (f"1 core, {some:,} events", times["one"])):
-        yield Measurement("scale", f"{name}: an event, {cores}", taken * 1e6, peer, times["alone"] * 1e6)
-    if spark and kernel:
-        # With the start of Java and of Python. Who else uses the machine does not change it much.
-        busy, theirs = (sum(each.busy for each in group) / some * 1e6 for group in (spark, kernel))
-        yield Measurement("scale", f"{name}: an event, time of a core, {some:,} events", busy, peer, theirs)
-    needed = cost(**times)
-    size = f"{name}: COST" if needed <= CORES else f"{name}: COST, at least"
-    yield Measurement("scale", size, needed, unit="cores")
+    yield Measurement("scale", f"{name}: an event, {CORES} cores", spark * 1e6, peer, kernel * 1e6)
+    yield Measurement("scale", f"{name}: COST, if it scales on as to {CORES}", cost(spark, kernel), unit="cores")
 
 
 def told_by_spark(name: str, stages: list[Stage]) -> Iterator[Measurement]:
@@ -90,10 +82,9 @@ def told_by_processes(name: str, processes: list[Process]) -> Iterator[Measureme
         yield Measurement("scale", size, max(each.resident for each in same) / GB, bar=MOST_MEMORY, unit="GB")
 
 
-def cost(alone: float, one: float, two: float) -> int:
-    """The least number of cores with which Spark was faster than the kernel alone; one more than was tried if with
-    none. Nothing is worked out beyond that: the runs differ in how many events bear the start of Spark."""
-    return 1 if one < alone else 2 if two < alone else CORES + 1
+def cost(spark: float, kernel: float) -> int:
+    """The least number of cores with which Spark is faster than the kernel alone."""
+    return int(CORES * spark / kernel) + 1
 
 
 def run(kind: str, folder: Path, *arguments: int) -> tuple[dict[str, Any], list[Process]]:
