@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from overstory.errors import UsageError
-from overstory.lab import steinlib
+from overstory.lab import steinlib, worth
 from overstory.lab.results import Result
 from overstory.model.plan import Value
 
@@ -26,6 +26,12 @@ EXPERIMENTS = {
             "Steiner trees and their bounds, on a folder of .stp files, against known optima",
             {"dir": None, "starts": 16, "roots": 4},
             steinlib.run,
+        ),
+        Experiment(
+            "worth",
+            "unicast, one tree and many against the least possible, on real networks, cloud regions and real logs",
+            {"data": None, "events": 10_000, "networks": len(worth.NETWORKS)},
+            worth.run,
         ),
     )
 }

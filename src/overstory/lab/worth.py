@@ -1,0 +1,162 @@
+"""Is it worth it? What one tree, and many, cost beside a copy to each broker and beside the least that is possible.
+
+A row is a network and a workload. Costs are of the part of the log that no planner saw, as ratios to the certified
+bound on it, which also is of that part. ``direct`` is unicast; ``many_trees`` sends a copy for each tree, as the papers
+do, ``coalesced`` one copy while trees share links.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from overstory.errors import UsageError
+from overstory.lab.aws_regions import LATENCIES, write_links
+from overstory.lab.importing import Import, import_scenario
+from overstory.lab.localized import Localized, make_localized
+from overstory.lab.real_logs import LOGS, write_log
+from overstory.lab.results import Cell, Result
+from overstory.lab.topologies import topology
+from overstory.model.plan import Value
+from overstory.model.scenario import Scenario, read_scenario
+from overstory.pipeline.pipeline import Pipeline
+from overstory.planners.registry import make_plan
+from overstory.planners.trees.parameters import count_of
+
+SEED = 1
+# Of all sizes, from meshed to nearly a tree
+NETWORKS = (
+    "zoo:Abilene",
+    "topohub:sndlib/polska",
+    "topohub:sndlib/nobel-germany",
+    "topohub:sndlib/geant",
+    "topohub:sndlib/france",
+    "zoo:AttMpls",
+    "topohub:sndlib/norway",
+    "topohub:sndlib/nobel-eu",
+    "zoo:SwitchL3",
+    "topohub:sndlib/india35",
+    "topohub:sndlib/cost266",
+    "zoo:Geant2012",
+    "zoo:Chinanet",
+    "topohub:sndlib/germany50",
+    "zoo:Dfn",
+    "zoo:Uninett2011",
+    "zoo:TataNld",
+    "topohub:sndlib/brain",
+    "topohub:backbone/north_america",
+    "topohub:backbone/europe",
+)
+AWS = "aws"
+LOCALIZED = "localized"
+LOCALITY = 0.15
+KEYWORDS_PER_BROKER = 2
+LOG_NETWORKS = (AWS, "zoo:Geant2012")  # that real logs run on
+LOG_SUBSCRIPTIONS = 500  # of which each matches an event in a hundred: an event goes to five of them
+
+
+class Way(NamedTuple):
+    planner: str
+    parameters: dict[str, Value]
+    coalesce: bool
+
+
+WAYS = {
+    "direct": Way("direct", {}, False),
+    "one_tree": Way("tree-search", {"trees": 1}, False),
+    "many_trees": Way("tree-search", {}, False),
+    "coalesced": Way("tree-search", {}, True),
+}
+COLUMNS = ("network", "workload", "brokers", "links", *WAYS, "bound", "trees")
+
+
+class Case(NamedTuple):
+    network: str
+    workload: str  # ``localized``, or the name of a real log
+
+    def needs(self) -> list[str]:
+        """Files in the folder of data."""
+        latencies = [LATENCIES] if self.network == AWS else []
+        return latencies if self.workload == LOCALIZED else [*latencies, LOGS[self.workload].file]
+
+    def __str__(self) -> str:
+        return f"{self.workload} on {self.network}"
+
+
+class Costs(NamedTuple):
+    by_way: dict[str, float]
+    bound: float
+    trees: int  # of the coalesced plan
+
+    def ratios(self) -> dict[str, float | None]:
+        return {way: cost / self.bound if self.bound else None for way, cost in self.by_way.items()}
+
+
+def run(parameters: Mapping[str, Value]) -> Result:
+    data = Path(str(parameters["data"]))
+    if not data.is_dir():
+        raise UsageError(f"data={data}: there is no such folder")
+    events, networks = (count_of(parameters, name) for name in ("events", "networks"))
+    rows: list[tuple[Cell, ...]] = []
+    ratios: list[dict[str, float | None]] = []
+    skipped = []
+    with tempfile.TemporaryDirectory(prefix="overstory-worth-") as folder, Pipeline() as pipeline:
+        for number, case in enumerate(cases(networks)):
+            if not all((data / file).is_file() for file in case.needs()):
+                skipped.append(str(case))
+                continue
+            print(f"{case} …", file=sys.stderr, flush=True)
+            scenario = make(case, Path(folder) / str(number), data, events, pipeline)
+            costs = costs_of(scenario, pipeline)
+            ratios.append(costs.ratios())
+            sizes = len(scenario.network), len(scenario.network.targets) // 2
+            rows.append((*case, *sizes, *ratios[-1].values(), costs.bound, costs.trees))
+    totals: dict[str, Cell] = {f"mean_{way}": _mean([each[way] for each in ratios]) for way in WAYS}
+    return Result(COLUMNS, rows, totals | ({"skipped_for_want_of_data": ", ".join(skipped)} if skipped else {}))
+
+
+def cases(networks: int) -> Iterator[Case]:
+    yield from (Case(network, LOCALIZED) for network in NETWORKS[:networks])
+    yield from (Case(network, log) for network in LOG_NETWORKS for log in LOGS)
+
+
+def make(case: Case, folder: Path, data: Path, events: int, pipeline: Pipeline) -> Scenario:
+    if case.workload == LOCALIZED:
+        network = topology(case.network)
+        keywords = KEYWORDS_PER_BROKER * network.brokers
+        make_localized(folder, network, Localized(keywords=keywords, locality=LOCALITY, events=events), SEED)
+        return read_scenario(folder)
+    log = LOGS[case.workload]
+    what = Import(
+        events=write_log(log, data, events, folder.with_suffix(".jsonl")),
+        topology=case.network,
+        publisher=log.publisher,
+        subscriptions=str(LOG_SUBSCRIPTIONS),
+        seed=SEED,
+    )
+    if case.network == AWS:
+        links = write_links(data / LATENCIES, folder.with_suffix(".csv"))
+        what = msgspec.structs.replace(what, topology=str(links))
+    import_scenario(folder, what, pipeline)
+    return read_scenario(folder)
+
+
+def costs_of(scenario: Scenario, pipeline: Pipeline) -> Costs:
+    """The pipeline matches the events once: how copies are counted does not change who wants them."""
+    cards = {}
+    for name, way in WAYS.items():
+        counted = replace(scenario, settings=msgspec.structs.replace(scenario.settings, coalesce=way.coalesce))
+        plan = make_plan(way.planner, counted, pipeline, way.parameters, SEED)
+        cards[name] = pipeline.score(counted, plan).card
+    last = cards["coalesced"]
+    by_way = {name: card.cost_held_out for name, card in cards.items()}
+    return Costs(by_way, last.lower_bound_held_out, last.flows)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
