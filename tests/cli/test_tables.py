@@ -1,5 +1,7 @@
 """Tables for people: aligned, and no wider than a line."""
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -7,10 +9,11 @@ from overstory.cli.engine import Scored
 from overstory.cli.plan import COLUMNS, results_table
 from overstory.cli.tables import WIDTH, table
 from overstory.model.scorecard import Scorecard, Traffic
-from overstory.studio.report import PlanView
+from overstory.studio.views import PlanView
 
-ROWS = [["one", 1234567, 0.12345], ["another", None, 12.0]]
-NOTHING = Scorecard(**dict.fromkeys(Scorecard.__struct_fields__, 0) | {"gap": None, "exceeded": ()})
+ROWS: list[list[object]] = [["one", 1234567, 0.12345], ["another", None, 12.0]]
+ZEROS: dict[str, Any] = dict.fromkeys(Scorecard.__struct_fields__, 0) | {"exceeded": ()}
+NOTHING = Scorecard(**ZEROS)
 
 
 def test_numbers_stand_to_the_right() -> None:

@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +17,10 @@ import pytest
 from overstory.errors import UsageError
 from overstory.model.network import Network
 from overstory.model.scorecard import Scorecard, Traffic
-from overstory.studio.report import BUSIEST, MOST_TREES, PlanView, write_report
+from overstory.studio.links import BUSIEST
+from overstory.studio.report import write_report
+from overstory.studio.trees import MOST_TREES, FlowTree
+from overstory.studio.views import PlanView
 
 VOID = {"meta", "link"}
 HOSTILE = ["</script><script>alert(1)</script>", '" onload="alert(1)', "<!--", "a & b\n\u202e\ud800", ""]
@@ -101,6 +106,14 @@ def view(network: Network, name: str = "spt", **changed: Any) -> PlanView:
     return PlanView(name, 1.5, msgspec.structs.replace(SCORE, **changed), traffic(network))
 
 
+def flow(number: int, links: list[int], brokers: list[int], **given: Any) -> FlowTree:
+    return FlowTree(number, 3 * len(brokers), np.array(links, np.int64), np.array(brokers, np.int64), **given)
+
+
+def numbers_in(encoded: str) -> list[int]:
+    return np.flatnonzero(np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8), bitorder="little")).tolist()
+
+
 def written(folder: Path, network: Network, plans: list[PlanView], names: list[str] | None = None) -> Page:
     path = folder / "report.html"
     write_report(path, "A title", {"Brokers": "12"}, network, names, None, None, plans, "overstory compare x")
@@ -162,20 +175,61 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert page.data()["names"][4] == "broker 14"
 
 
-def test_the_script_gets_traffic_and_trees_by_pair(tmp_path: Path) -> None:
+def test_the_script_gets_traffic_by_pair(tmp_path: Path) -> None:
     network = Network.between(
         np.arange(3), np.array([0, 1, 2]), np.array([1, 0, 1]), np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
     )
     carried = Traffic(np.array([1, 2, 3]), np.array([10, 20, 30]))
-    plan = PlanView("spt", 0.1, SCORE, carried, trees=[[0, 2], [1], []])
-    data = written(tmp_path, network, [plan]).data()
+    data = written(tmp_path, network, [PlanView("spt", 0.1, SCORE, carried)]).data()
     assert data["ends"] == [0, 1, 1, 2]
     assert data["prices"] == [1, 2, None, 3]
     assert data["delays"] == [4, 5, None, 6]
     assert data["plans"][0]["bytes"] == [10, 20, 0, 30]
     assert data["plans"][0]["frames"] == [1, 2, 0, 3]
-    assert [base64.b64decode(tree)[0] for tree in data["plans"][0]["trees"]] == [0b11, 0b01, 0b00]
     assert data["plans"][0]["classes"] == "66"
+    assert data["plans"][0]["trees"] == []
+
+
+def test_the_script_gets_each_plan_s_trees(tmp_path: Path) -> None:
+    network = grid(4, 1)  # links 0–1, 1–2 and 2–3, each there and back
+    ways = network.link_between(np.array([0, 2, 3]), np.array([1, 1, 2])).tolist()
+    steered = flow(4, [], [3], events=HOSTILE[0], steered=True)
+    plans = [
+        msgspec.structs.replace(view(network, "one"), trees=(flow(0, ways, [0, 1]),)),
+        msgspec.structs.replace(view(network, "many", flows=40), trees=(flow(7, ways[1:], [1, 3]), steered)),
+    ]
+    page = written(tmp_path, network, plans)
+    one, many = page.data()["plans"]
+    (whole,), (part, own_way) = one["trees"], many["trees"]
+    assert (one["flows"], many["flows"]) == (4, 40)
+    assert (whole["flow"], whole["members"], whole["events"], whole["steered"]) == (0, 6, "TRUE", False)
+    assert [numbers_in(whole[key]) for key in ("links", "joining", "brokers")] == [[0, 1, 2], [0], [0, 1]]
+    assert [numbers_in(part[key]) for key in ("links", "joining", "brokers")] == [[1, 2], [1, 2], [1, 3]]
+    assert [numbers_in(own_way[key]) for key in ("links", "joining", "brokers")] == [[], [], [3]]
+    assert (own_way["steered"], own_way["events"]) == (True, HOSTILE[0])
+    assert [tag for tag, _ in page.tags].count("script") == 2
+
+
+def test_a_long_predicate_is_cut(tmp_path: Path) -> None:
+    network = grid(2, 1)
+    plan = msgspec.structs.replace(view(network), trees=(flow(0, [0], [0], events="x" * 100_000),))
+    (tree,) = written(tmp_path, network, [plan]).data()["plans"][0]["trees"]
+    assert len(tree["events"]) == 200
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no Chromium to run the script in")
+def test_the_script_offers_the_trees(tmp_path: Path) -> None:
+    network = grid(4, 3)
+    trees = (flow(7, [0], [0, 1]), flow(2, [], [1]))
+    plans = [msgspec.structs.replace(view(network, HOSTILE[0], cost=1.0, flows=40), trees=trees), view(network)]
+    written(tmp_path, network, plans)
+    browser = ["chromium", "--headless", "--no-sandbox", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    page = f"{(tmp_path / 'report.html').as_uri()}"
+    shown = subprocess.run([*browser, page], capture_output=True, text=True, timeout=60, check=True).stdout
+    options = re.findall(r"<option[^>]*>([^<]*)</option>", shown)
+    assert options[2:] == ["the traffic of all 40 flows", "flow 7: 6 members", "flow 2: 3 members"]
+    assert '<optgroup label="The 2 flows with most members">' in shown
+    assert '<div id="controls">' in shown
 
 
 def test_the_busiest_links_come_first(tmp_path: Path) -> None:
@@ -205,12 +259,12 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_five_thousand_brokers_take_a_few_megabytes(tmp_path: Path) -> None:
     network = grid(100, 50)
-    tree = list(range(0, len(network.targets), 4))
-    plans = [PlanView(f"plan {at}", 1.0, SCORE, traffic(network, at), [tree] * (MOST_TREES + 1)) for at in range(3)]
+    trees = (flow(0, list(range(0, len(network.targets), 4)), list(range(5000))),) * MOST_TREES
+    plans = [PlanView(f"plan {at}", 1.0, SCORE, traffic(network, at), trees) for at in range(3)]
     page = written(tmp_path, network, plans)
     assert (tmp_path / "report.html").stat().st_size < 4e6
     assert len(page.tags) < 1500  # elements do not grow with brokers
-    assert len(page.data()["plans"][0]["trees"]) == MOST_TREES
+    assert [len(plan["trees"]) for plan in page.data()["plans"]] == [MOST_TREES] * 3
 
 
 @pytest.mark.parametrize("size", [0, 1, 2])

@@ -18,7 +18,9 @@ from overstory.pipeline.bound import EFFORT
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.session import LOCAL
 from overstory.planners.references import score_reference
-from overstory.studio.report import PlanView, write_report
+from overstory.studio.report import write_report
+from overstory.studio.trees import trees_of
+from overstory.studio.views import PlanView
 
 
 def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
@@ -91,16 +93,6 @@ def scored_reference(
     card = score_reference(name, scenario, pipeline, given, effort)
     none = np.empty(0, np.int64)
     return Scored(name, None, PlanView(name, time.monotonic() - started, card, Traffic(none, none)))
-
-
-def trees_of(scenario: Scenario, plan: Plan, most: int = 64) -> list[list[int]]:
-    """The links of the first flows' trees, to draw."""
-    network, rows = scenario.network, plan.trees
-    links = network.link_between(
-        network.positions(rows["source"].to_numpy()), network.positions(rows["target"].to_numpy())
-    )
-    flow = rows["flow"].to_numpy()
-    return [links[flow == each].tolist() for each in plan.flows["flow"].to_pylist()[:most]]
 
 
 def write_page(path: Path, scenario: Scenario, views: list[PlanView], command: str) -> None:

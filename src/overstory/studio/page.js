@@ -1,11 +1,12 @@
 "use strict";
-// Redraws the picture for another plan or flow, and says what lies under the pointer or the arrow keys.
+// Redraws the picture for another plan or tree, and says what lies under the pointer or the arrow keys.
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 const { names, points, ends, prices, delays, plans } = data;
 const pairs = ends.length / 2;
 const map = $("map"), stage = $("stage"), tip = $("tip");
 const REACH = 9; // pixels around the pointer
+const SPARSE = 100; // brokers with members, up to which there is room for large dots
 
 const x = (broker) => points[2 * broker];
 const y = (broker) => points[2 * broker + 1];
@@ -21,37 +22,68 @@ function size(bytes) {
   return `${bytes.toLocaleString("en", { maximumFractionDigits: unit && bytes < 100 ? 1 : 0 })} ${units[unit]}`;
 }
 
-/** Whether each pair is in the chosen flow's tree; null if no flow is chosen. */
-function chosenTree() {
-  if ($("flow").value === "") return null;
-  const bits = atob(plan().trees[$("flow").value]);
-  return (pair) => (bits.charCodeAt(pair >> 3) >> (pair & 7)) & 1;
+const dot = (broker) => `M${x(broker)} ${y(broker)}h0`;
+const chosenTree = () => plan().trees[$("chosen").value]; // undefined while the traffic of all flows is shown
+
+/** The numbers of the bits that are set. */
+function numbersIn(encoded) {
+  const bits = atob(encoded), found = [];
+  for (let at = 0; at < 8 * bits.length; at++) if ((bits.charCodeAt(at >> 3) >> (at & 7)) & 1) found.push(at);
+  return found;
 }
 
-function draw() {
+const counted = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+function describeTree(tree, links, joining, brokers) {
+  const served = `Flow ${tree.flow} serves ${counted(tree.members, "subscription")} at ${counted(brokers, "broker")}`;
+  const part = joining === links ? "" : `, ${count(joining)} of them between members`;
+  const way = tree.steered ? "each event takes the cheapest paths to those who want it" : `its tree has ${counted(links, "link")}${part}`;
+  const entering = tree.events === "TRUE" ? "" : ` Events that enter: ${tree.events}`;
+  return `${served}; ${way}.${entering}`;
+}
+
+function drawTraffic() {
   const { classes } = plan();
-  const within = chosenTree();
   const paths = [...$("traffic").children].map(() => []);
-  const tree = [];
-  for (let pair = 0; pair < pairs; pair++) {
-    paths[classes[pair]].push(line(pair));
-    if (within?.(pair)) tree.push(line(pair));
-  }
+  for (let pair = 0; pair < pairs; pair++) paths[classes[pair]].push(line(pair));
   paths.forEach((each, at) => $("traffic").children[at].setAttribute("d", each.join("")));
-  $("tree").setAttribute("d", tree.join(""));
-  $("traffic").classList.toggle("faded", within !== null);
-  $("tree-note").textContent = within ? `The tree of flow ${$("flow").value} has ${count(tree.length)} links.` : "";
+}
+
+function drawTree() {
+  const tree = chosenTree();
+  const [links, joining, brokers] = tree ? [tree.links, tree.joining, tree.brokers].map(numbersIn) : [[], [], []];
+  $("tree").setAttribute("d", links.map(line).join(""));
+  $("joining").setAttribute("d", joining.map(line).join(""));
+  $("members").setAttribute("d", brokers.map(dot).join(""));
+  map.classList.toggle("with-tree", tree !== undefined);
+  map.classList.toggle("sparse", brokers.length <= SPARSE);
+  $("traffic-legend").hidden = tree !== undefined;
+  $("tree-legend").hidden = tree === undefined;
+  $("drawn").textContent = tree ? "a flow" : "the traffic";
+  $("note").textContent = tree ? describeTree(tree, links.length, joining.length, brokers.length) : "";
+}
+
+/** Traffic, or the tree that has the same rank as that of the plan before: so plans can be compared tree by tree. */
+function offerTrees() {
+  const { trees, flows } = plan();
+  const before = $("chosen").value;
+  const all = new Option(`the traffic of ${flows === 1 ? "its flow" : `all ${count(flows)} flows`}`, "");
+  const largest = document.createElement("optgroup");
+  largest.label = flows > trees.length ? `The ${trees.length} flows with most members` : "Flows, most members first";
+  largest.append(...trees.map((tree, at) => new Option(`flow ${tree.flow}: ${counted(tree.members, "member")}`, at)));
+  $("chosen").replaceChildren(all, ...(trees.length ? [largest] : []));
+  $("chosen").value = before === "" || !trees.length ? "" : Math.min(before, trees.length - 1);
+  $("tree-choice").hidden = trees.length === 0;
 }
 
 function choosePlan() {
-  const { name, trees, flows } = plan();
-  const all = new Option(flows > trees.length ? `all (the first ${trees.length} can be chosen)` : "all", "");
-  $("flow").replaceChildren(all, ...trees.map((_, flow) => new Option(`flow ${flow}`, flow)));
-  $("flow-choice").hidden = trees.length === 0;
+  const { name } = plan();
   $("shown").textContent = name;
+  offerTrees();
   for (const body of $("links").tBodies) body.hidden = body.dataset.plan !== $("plan").value;
   point(null);
-  draw();
+  drawTraffic();
+  drawTree();
 }
 
 const total = (values, pair) => values[2 * pair] + values[2 * pair + 1];
@@ -83,7 +115,7 @@ function describeBroker(broker) {
 function point(what, at) {
   const { link, broker } = what ?? {};
   $("mark").setAttribute("d", link === undefined ? "" : line(link));
-  $("spot").setAttribute("d", broker === undefined ? "" : `M${x(broker)} ${y(broker)}h0`);
+  $("spot").setAttribute("d", broker === undefined ? "" : dot(broker));
   tip.hidden = what === null || at === undefined;
   if (tip.hidden) return;
   const rows = (link === undefined ? describeBroker(broker) : describeLink(link)).map(([head, text]) => {
@@ -175,7 +207,7 @@ function step(event) {
 
 function listen() {
   $("plan").addEventListener("change", choosePlan);
-  $("flow").addEventListener("change", draw);
+  $("chosen").addEventListener("change", drawTree);
   $("nearer").addEventListener("click", () => zoomAt(middle(), 1.6));
   $("farther").addEventListener("click", () => zoomAt(middle(), 1 / 1.6));
   $("fit").addEventListener("click", () => look(0, 0, 1));

@@ -1,0 +1,108 @@
+"""The tables of plans: what they cost and how they behave."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from overstory.studio.text import NOTHING, aligned, escaped
+from overstory.studio.views import PlanView
+
+
+class Measure(NamedTuple):
+    """A column of a table of plans."""
+
+    name: str
+    meaning: str
+    of: Callable[[PlanView], float | None]
+    percent: bool = False
+
+
+COSTS = (
+    Measure("Cost", "the one cost on the whole log", lambda plan: plan.scorecard.cost),
+    Measure("Core", "bytes × price on links between brokers", lambda plan: plan.scorecard.core),
+    Measure("Access", "bytes × price between clients and brokers", lambda plan: plan.scorecard.access),
+    Measure("Upkeep", "entries in routing tables, renewed each interval", lambda plan: plan.scorecard.upkeep),
+    Measure("Control", "messages for changes of subscriptions", lambda plan: plan.scorecard.control),
+    Measure("Lower bound", "certified: no core costs less", lambda plan: plan.scorecard.lower_bound),
+    Measure("Gap", "of core above the lower bound", lambda plan: plan.scorecard.gap, percent=True),
+    Measure(
+        "Of flooding",
+        "core, relative to every event going to every broker",
+        lambda plan: plan.scorecard.core / plan.scorecard.flood if plan.scorecard.flood > 0 else None,
+        percent=True,
+    ),
+    Measure("Cost, fit", "of the events that the planner learned from", lambda plan: plan.scorecard.cost_fit),
+    Measure("Cost, held out", "of events that it never saw", lambda plan: plan.scorecard.cost_held_out),
+    Measure("Bound, held out", "on the core of those", lambda plan: plan.scorecard.lower_bound_held_out),
+)
+BEHAVIOUR = (
+    Measure("Flows", "each with a tree of its own", lambda plan: plan.scorecard.flows),
+    Measure("Deliveries", "to subscriptions", lambda plan: plan.scorecard.deliveries),
+    Measure("Frames", "that crossed a link between brokers", lambda plan: plan.scorecard.frames),
+    Measure("Duplicates", "frames beyond an event's first at a broker", lambda plan: plan.scorecard.duplicates),
+    Measure("False positives", "frames nobody behind the link wanted", lambda plan: plan.scorecard.false_positives),
+    Measure("Discards", "copies that a client threw away", lambda plan: plan.scorecard.discards),
+    Measure("Mean delay, ms", "from publisher to subscriber", lambda plan: plan.scorecard.mean_delay),
+    Measure("Max delay, ms", "from publisher to subscriber", lambda plan: plan.scorecard.max_delay),
+    Measure("Load", "of the fullest broker, 1 is an equal share", lambda plan: plan.scorecard.load),
+    Measure("Seconds", "that planning took", lambda plan: plan.seconds),
+)
+PARTS = ("core", "access", "upkeep", "control")
+
+
+def plan_table(
+    name: str,
+    caption: str,
+    measures: Sequence[Measure],
+    plans: Sequence[PlanView],
+    cheapest: PlanView | None,
+    bars: bool = False,
+) -> str:
+    heads = [f'<th scope="col" title="{escaped(each.meaning)}">{escaped(each.name)}</th>' for each in measures]
+    scale = max((sum(_parts(plan)) for plan in plans), default=0.0)
+    columns = [_column(each, plans, scale if bars else None) for each in measures]
+    rows = []
+    for at, plan in enumerate(plans):
+        bar = f"<td>{_bar(plan, scale)}</td>" if bars else ""
+        cells = "".join(f"<td>{column[at]}</td>" for column in columns)
+        row = ' class="best"' if plan is cheapest else ""
+        rows.append(f'<tr{row}><th scope="row">{_label(plan, plan is cheapest)}</th>{bar}{cells}</tr>')
+    first = '<th scope="col">Plan</th>' + ('<th scope="col" class="bars">Parts and bound</th>' if bars else "")
+    head = f"<thead><tr>{first}{''.join(heads)}</tr></thead>"
+    return f'<table id="{name}"><caption>{caption}</caption>{head}<tbody>{"".join(rows)}</tbody></table>'
+
+
+def _label(plan: PlanView, best: bool) -> str:
+    exceeded = "".join(f' <span class="exceeded">exceeds {escaped(limit)}</span>' for limit in plan.scorecard.exceeded)
+    return escaped(plan.name) + (' <span class="badge">cheapest</span>' if best else "") + exceeded
+
+
+def _column(measure: Measure, plans: Sequence[PlanView], most: float | None) -> list[str]:
+    values = [measure.of(plan) for plan in plans]
+    if measure.percent:
+        return [NOTHING if value is None or not math.isfinite(value) else f"{value:.1%}" for value in values]
+    return aligned(values, most)
+
+
+def _parts(plan: PlanView) -> list[float]:
+    values = [float(getattr(plan.scorecard, part)) for part in PARTS]
+    return [value if math.isfinite(value) and value > 0 else 0.0 for value in values]
+
+
+def _bar(plan: PlanView, scale: float) -> str:
+    """The parts of the cost end to end, and a tick at the bound on the first of them."""
+    shares = [100 * part / scale if scale else 0.0 for part in _parts(plan)]
+    bound = 100 * min(plan.scorecard.lower_bound / scale, 1.0) if scale else 0.0
+    starts = np.cumsum([0.0, *shares])
+    pieces = "".join(
+        f'<rect class="{part}" x="{start:.2f}" y="4" width="{share:.2f}" height="10"/>'
+        for part, start, share in zip(PARTS, starts, shares, strict=False)
+        if share > 0
+    )
+    tick = f'<path class="bound" d="M{bound:.2f} 0V18"/>' if bound > 0 else ""
+    return (
+        '<svg class="bar" viewBox="0 0 100 18" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="track" x="0" y="4" width="100" height="10"/>{pieces}{tick}</svg>'
+    )

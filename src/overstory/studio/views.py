@@ -1,0 +1,17 @@
+"""What a page shows of a plan: its score, where its traffic runs, and trees."""
+
+import msgspec
+
+from overstory.model.scorecard import Scorecard, Traffic
+from overstory.studio.trees import FlowTree
+
+
+class PlanView(msgspec.Struct, frozen=True):
+    """A row of the comparison. Traffic without any link is that of a reference that cannot be installed: it has a
+    score and no picture."""
+
+    name: str
+    seconds: float  # that planning took
+    scorecard: Scorecard
+    traffic: Traffic
+    trees: tuple[FlowTree, ...] = ()  # of its largest flows
