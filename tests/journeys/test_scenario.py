@@ -69,7 +69,10 @@ def test_compare_prints_what_programs_expect(folder: Path) -> None:
         assert plan["seconds"] > 0
     held_out = [plan["cost_held_out"] for plan in found["plans"]]
     assert held_out == sorted(held_out)
-    assert "spt" in (folder / "page.html").read_text()
+    shown = json.loads((folder / "page.html").read_text().partition('id="data">')[2].partition("</script>")[0])
+    assert {plan["name"] for plan in shown["plans"]} == {"spt", "mst"}
+    subscriptions = pq.read_metadata(folder / "net" / "subscriptions.parquet").num_rows
+    assert [tree["members"] for plan in shown["plans"] for tree in plan["trees"]] == [subscriptions] * 2
 
 
 def test_a_plan_predicts_its_score(folder: Path) -> None:

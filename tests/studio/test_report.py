@@ -193,7 +193,7 @@ def test_the_script_gets_traffic_by_pair(tmp_path: Path) -> None:
 def test_the_script_gets_each_plan_s_trees(tmp_path: Path) -> None:
     network = grid(4, 1)  # links 0–1, 1–2 and 2–3, each there and back
     ways = network.link_between(np.array([0, 2, 3]), np.array([1, 1, 2])).tolist()
-    steered = flow(4, [], [3], events=HOSTILE[0], steered=True)
+    steered = flow(4, [], [3], filters=(HOSTILE[1], "TRUE"), events=HOSTILE[0], steered=True)
     plans = [
         msgspec.structs.replace(view(network, "one"), trees=(flow(0, ways, [0, 1]),)),
         msgspec.structs.replace(view(network, "many", flows=40), trees=(flow(7, ways[1:], [1, 3]), steered)),
@@ -207,6 +207,7 @@ def test_the_script_gets_each_plan_s_trees(tmp_path: Path) -> None:
     assert [numbers_in(part[key]) for key in ("links", "joining", "brokers")] == [[1, 2], [1, 2], [1, 3]]
     assert [numbers_in(own_way[key]) for key in ("links", "joining", "brokers")] == [[], [], [3]]
     assert (own_way["steered"], own_way["events"]) == (True, HOSTILE[0])
+    assert [(tree["filter"], tree["filters"]) for tree in (part, own_way)] == [(None, 0), (HOSTILE[1], 2)]
     assert [tag for tag, _ in page.tags].count("script") == 2
 
 

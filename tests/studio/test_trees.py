@@ -1,6 +1,7 @@
 """Which trees of a plan are drawn: the largest flows', with just the links and brokers that the plan's tables say."""
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import networkx as nx
@@ -24,10 +25,13 @@ def test_trees_are_those_of_the_plan(seed: int, tmp_path: Path) -> None:
     kinds = {row["flow"]: (row["kind"] == "steered", row["events"]) for row in plan.flows.to_pylist()}
     found = trees_of(scenario, plan, most=100)
     assert sorted(tree.flow for tree in found) == sorted(kinds)
+    filter_of = {row["id"]: row["filter"] for row in scenario.subscriptions.to_pylist()}
     for tree in found:
         members = [row["subscription"] for row in plan.members.to_pylist() if row["flow"] == tree.flow]
         links = {(row["source"], row["target"]) for row in plan.trees.to_pylist() if row["flow"] == tree.flow}
         assert tree.members == len(members)
+        wanted = Counter(filter_of[each] for each in members)
+        assert list(tree.filters) == sorted(wanted, key=lambda text: (-wanted[text], text))
         assert set(network.ids[tree.brokers].tolist()) == {broker_of[client_of[each]] for each in members}
         assert set(_ends(network, network.ids, tree)) == links
         assert (tree.steered, tree.events) == kinds[tree.flow]

@@ -16,8 +16,9 @@ def table(
         if sum(widths) + len(BETWEEN) * (len(widths) - 1) <= width:
             break
         left_out = texts[0].index(name)
-        for line in (widths, *texts):
-            del line[left_out]
+        del widths[left_out]
+        for row in texts:
+            del row[left_out]
     return _aligned(texts, widths)
 
 

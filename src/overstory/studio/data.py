@@ -48,12 +48,18 @@ def _tree(picture: Picture, tree: FlowTree) -> dict[str, object]:
     return {
         "flow": tree.flow,
         "steered": tree.steered,
-        "events": shortened(plain(tree.events), MOST_OF_A_PREDICATE),
+        "events": _cut(tree.events),
+        "filter": _cut(tree.filters[0]) if tree.filters else None,
+        "filters": len(tree.filters),
         "members": tree.members,
         "links": _bits(picture.slots[tree.links] // 2, len(picture.pairs)),
         "joining": _bits(picture.slots[joining(picture.network, tree)] // 2, len(picture.pairs)),
         "brokers": _bits(tree.brokers, len(picture.network)),
     }
+
+
+def _cut(predicate: str) -> str:
+    return shortened(plain(predicate), MOST_OF_A_PREDICATE)
 
 
 def _bits(chosen: Ints, size: int) -> str:

@@ -38,8 +38,10 @@ function describeTree(tree, links, joining, brokers) {
   const served = `Flow ${tree.flow} serves ${counted(tree.members, "subscription")} at ${counted(brokers, "broker")}`;
   const part = joining === links ? "" : `, ${count(joining)} of them between members`;
   const way = tree.steered ? "each event takes the cheapest paths to those who want it" : `its tree has ${counted(links, "link")}${part}`;
+  const others = tree.filters > 1 ? ` and ${counted(tree.filters - 1, "other filter")}` : "";
+  const wanted = tree.filters ? ` They want ${tree.filter}${others}.` : "";
   const entering = tree.events === "TRUE" ? "" : ` Events that enter: ${tree.events}`;
-  return `${served}; ${way}.${entering}`;
+  return `${served}; ${way}.${wanted}${entering}`;
 }
 
 function drawTraffic() {

@@ -20,6 +20,7 @@ class FlowTree(msgspec.Struct, frozen=True):
     members: int  # subscriptions
     links: Ints  # of the network, either direction once
     brokers: Ints  # by position: those with members
+    filters: tuple[str, ...] = ()  # of the members, without repeats, the most frequent first
     events: str = EVERYTHING
     steered: bool = False
 
@@ -45,6 +46,7 @@ def _tree(scenario: Scenario, plan: Plan, flow: dict[str, object]) -> FlowTree:
         members=len(subscriptions),
         links=network.link_between(*ends),
         brokers=network.positions(brokers.unique().to_numpy()),
+        filters=_most_frequent(_looked_up(subscriptions, scenario.subscriptions, "id", "filter")),
         events=str(flow["events"]),
         steered=flow["kind"] == STEERED,
     )
@@ -60,6 +62,11 @@ def joining(network: Network, tree: FlowTree) -> Ints:
         if not idle.any():
             return links
         links = links[~idle[ends].any(axis=0)]
+
+
+def _most_frequent(texts: pa.ChunkedArray) -> tuple[str, ...]:
+    counted = [(-row["counts"], row["values"]) for row in texts.value_counts().to_pylist()]
+    return tuple(text for _, text in sorted(counted))
 
 
 def _looked_up(keys: pa.ChunkedArray, table: pa.Table, key: str, value: str) -> pa.ChunkedArray:
