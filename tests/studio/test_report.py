@@ -193,7 +193,7 @@ def test_the_script_gets_traffic_by_pair(tmp_path: Path) -> None:
 def test_the_script_gets_each_plan_s_trees(tmp_path: Path) -> None:
     network = grid(4, 1)  # links 0–1, 1–2 and 2–3, each there and back
     ways = network.link_between(np.array([0, 2, 3]), np.array([1, 1, 2])).tolist()
-    steered = flow(4, [], [3], filters=(HOSTILE[1], "TRUE"), events=HOSTILE[0], steered=True)
+    steered = flow(4, [], [3], filter=HOSTILE[1], filters=2, events=HOSTILE[0], steered=True)
     plans = [
         msgspec.structs.replace(view(network, "one"), trees=(flow(0, ways, [0, 1]),)),
         msgspec.structs.replace(view(network, "many", flows=40), trees=(flow(7, ways[1:], [1, 3]), steered)),

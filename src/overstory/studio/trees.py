@@ -1,5 +1,7 @@
 """Which of a plan's flows are drawn, and what of them: a plan may have thousands, so it is those with most members."""
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -20,34 +22,52 @@ class FlowTree(msgspec.Struct, frozen=True):
     members: int  # subscriptions
     links: Ints  # of the network, either direction once
     brokers: Ints  # by position: those with members
-    filters: tuple[str, ...] = ()  # of the members, without repeats, the most frequent first
+    filter: str | None = None  # that most of the members have, the first by name on ties
+    filters: int = 0  # how many different ones they have
     events: str = EVERYTHING
     steered: bool = False
 
 
 def trees_of(scenario: Scenario, plan: Plan, most: int = MOST_TREES) -> tuple[FlowTree, ...]:
     """The flow with most members first."""
+    flows = plan.flows.take(_largest(plan)[:most])
+    members = _placed(plan.members.filter(pc.field("flow").isin(flows["flow"].to_pylist())), scenario, plan)
+    return tuple(_tree(scenario.network, plan, members, flow) for flow in flows.to_pylist())
+
+
+def _largest(plan: Plan) -> Ints:
     flows = plan.flows["flow"].to_numpy()
     order = np.argsort(flows)
     at = np.searchsorted(flows, plan.members["flow"].to_numpy(), sorter=order)
     members = np.bincount(order[at], minlength=len(flows))
-    largest = np.lexsort((flows, -members))[:most]
-    return tuple(_tree(scenario, plan, row) for row in plan.flows.take(largest).to_pylist())
+    return np.lexsort((flows, -members))
 
 
-def _tree(scenario: Scenario, plan: Plan, flow: dict[str, object]) -> FlowTree:
-    network, within = scenario.network, pc.field("flow") == flow["flow"]
-    links, subscriptions = plan.trees.filter(within), plan.members.filter(within)["subscription"]
-    clients = _looked_up(subscriptions, scenario.subscriptions, "id", "client")
-    brokers = _looked_up(clients, plan.attachments, "client", "broker")
+def _placed(members: pa.Table, scenario: Scenario, plan: Plan) -> pa.Table:
+    """With the filter and the broker of each."""
+    subscriptions = _rows(scenario.subscriptions, "id", members["subscription"])
+    brokers = _rows(plan.attachments, "client", subscriptions["client"])["broker"]
+    return members.append_column("filter", subscriptions["filter"]).append_column("broker", brokers)
+
+
+def _rows(table: pa.Table, key: str, wanted: pa.ChunkedArray) -> pa.Table:
+    return table.take(pc.index_in(wanted, value_set=table[key]))
+
+
+def _tree(network: Network, plan: Plan, members: pa.Table, flow: dict[str, Any]) -> FlowTree:
+    within = pc.field("flow") == flow["flow"]
+    links, mine = plan.trees.filter(within), members.filter(within)
+    filters = mine["filter"].value_counts()
+    most = pc.equal(filters.field("counts"), pc.max(filters.field("counts")))
     ends = [network.positions(links[end].to_numpy()) for end in ("source", "target")]
     return FlowTree(
-        flow=int(str(flow["flow"])),
-        members=len(subscriptions),
+        flow=flow["flow"],
+        members=len(mine),
         links=network.link_between(*ends),
-        brokers=network.positions(brokers.unique().to_numpy()),
-        filters=_most_frequent(_looked_up(subscriptions, scenario.subscriptions, "id", "filter")),
-        events=str(flow["events"]),
+        brokers=network.positions(mine["broker"].unique().to_numpy()),
+        filter=pc.min(filters.field("values").filter(most)).as_py(),
+        filters=len(filters),
+        events=flow["events"],
         steered=flow["kind"] == STEERED,
     )
 
@@ -62,12 +82,3 @@ def joining(network: Network, tree: FlowTree) -> Ints:
         if not idle.any():
             return links
         links = links[~idle[ends].any(axis=0)]
-
-
-def _most_frequent(texts: pa.ChunkedArray) -> tuple[str, ...]:
-    counted = [(-row["counts"], row["values"]) for row in texts.value_counts().to_pylist()]
-    return tuple(text for _, text in sorted(counted))
-
-
-def _looked_up(keys: pa.ChunkedArray, table: pa.Table, key: str, value: str) -> pa.ChunkedArray:
-    return table[value].take(pc.index_in(keys, value_set=table[key]))
