@@ -135,8 +135,8 @@ def printed(*arguments: str) -> str:
 
 def test_commands(folder: Path) -> None:
     assert all(name in printed("lab", "list") for name in EXPERIMENTS)
-    (listed,) = json.loads(printed("lab", "list", "--json"))["experiments"]
-    assert listed["name"] == "steinlib"
+    listed = json.loads(printed("lab", "list", "--json"))["experiments"]
+    assert [each["name"] for each in listed] == list(EXPERIMENTS)
     table = printed("lab", "run", "steinlib", "--set", f"dir={folder}")
     assert "square" in table
     assert "mean cost to bound: 1.0000" in table
