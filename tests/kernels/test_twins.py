@@ -167,7 +167,8 @@ def assert_twins_agree(index: FilterIndex, batch: Batch) -> None:
     assert boxes_by_event(offsets, found) == boxes_by_event(*plain.match(store, encoded, scratch))
     assert match.opaque_among(store, found).tolist() == plain.opaque_among(store, found).tolist()
     for refused in (found[:0], np.arange(0, len(found), 3), np.arange(len(found))):
-        ends, numbers = match.filters_of(store, offsets, found, refused.astype(np.int64), scratch)
+        needed = store.boxes, store.links, scratch.stamps, scratch.tally
+        ends, numbers = match.filters_of(*needed, offsets, found, refused.astype(np.int64))
         twin_ends, twin_numbers = plain.filters_of(store, offsets, found, refused.astype(np.int64), scratch)
         assert ends.tolist() == twin_ends.tolist()
         assert numbers.tolist() == twin_numbers.tolist()

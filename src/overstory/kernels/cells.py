@@ -54,7 +54,7 @@ def match_cells(*arrays: Array) -> tuple[Array, Array, Array]:
     offsets, found = match(store, encode(store, cells), scratch)
     opaque = opaque_among(store, found)
     if len(opaque) == 0:
-        offsets, found = filters_of(store, offsets, found, opaque, scratch)
+        offsets, found = filters_of(store.boxes, store.links, scratch.stamps, scratch.tally, offsets, found, opaque)
     return opaque, offsets, found
 
 

@@ -401,9 +401,11 @@ def opaque_among(store: Store, found: Array) -> Array:
 
 
 @kernel
-def filters_of(store: Store, offsets: Array, found: Array, refused: Array, scratch: Scratch) -> tuple[Array, Array]:
-    """Offsets by event, and its filters in ascending order; boxes at the places in ``refused`` do not count."""
-    stamps, tally, links = scratch.stamps, scratch.tally, store.links
+def filters_of(
+    boxes: Array, links: Array, stamps: Array, tally: Array, offsets: Array, found: Array, refused: Array
+) -> tuple[Array, Array]:
+    """Offsets by event, and its filters in ascending order; boxes at the places in ``refused`` do not count. Only the
+    arrays that it needs of the store and the scratch, since it is called for single events."""
     count = len(offsets) - 1
     ends = np.zeros(count + 1, np.int64)
     filters = np.empty(len(found) + 64, np.int64)
@@ -416,7 +418,7 @@ def filters_of(store: Store, offsets: Array, found: Array, refused: Array, scrat
             if skip < len(refused) and refused[skip] == i:
                 skip += 1
                 continue
-            link = store.boxes[found[i]].link
+            link = boxes[found[i]].link
             while link != NONE:
                 number = links[link].filter
                 if stamps[number] != stamp:

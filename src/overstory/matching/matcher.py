@@ -93,7 +93,7 @@ class Matcher(ABC):
         opaque, offsets, found = match_cells(*store, *cells, *scratch)
         if len(opaque):
             refused = self._refused(opaque, offsets, found, source)
-            return filters_of(store, offsets, found, refused, scratch)
+            return filters_of(store.boxes, store.links, scratch.stamps, scratch.tally, offsets, found, refused)
         return offsets, found
 
     def _refused(
@@ -104,7 +104,7 @@ class Matcher(ABC):
         source: Batch | Attributes,
     ) -> NDArray[np.int64]:
         """Places of boxes whose opaque test the event fails."""
-        numbers = self.store.boxes["opaque"][found[where]]
+        numbers = self.store.boxes[found[where]]["opaque"]
         if not isinstance(source, Batch):
             fails = [not self.tests[number].holds(source) for number in numbers.tolist()]
             return where[np.array(fails, np.bool_)]
