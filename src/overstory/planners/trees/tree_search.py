@@ -53,8 +53,9 @@ class Configuration(NamedTuple):
 def plan(
     scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
 ) -> dict[str, pa.Table]:
-    demand = demand_of(scenario, pipeline, base, count_of(parameters, "rows"))
-    found = search(demand, scenario.settings.coalesce, _most_trees(demand, parameters), _by(parameters), seed)
+    rows, most, by = count_of(parameters, "rows"), _most_trees(scenario, parameters), _by(parameters)
+    demand = demand_of(scenario, pipeline, base, rows)
+    found = search(demand, scenario.settings.coalesce, most, by, seed)
     used, groups = np.unique(found.groups, return_inverse=True)
     trees = [priced(demand.network, parent) for parent in found.parents[used]]
     return as_tables(scenario, demand, groups[demand.item_predicate], trees)
@@ -124,9 +125,9 @@ def _core_trees(ground: Ground, demand: Demand, start: Start) -> Ints:
     return core_trees(ground, offsets, keys[: offsets[-1]] % size)
 
 
-def _most_trees(demand: Demand, parameters: Mapping[str, Value]) -> int:
+def _most_trees(scenario: Scenario, parameters: Mapping[str, Value]) -> int:
     if parameters["trees"] == "auto":
-        return max(2, MOST_LINKS // max(len(demand.network) - 1, 1))
+        return max(2, MOST_LINKS // max(len(scenario.network) - 1, 1))
     return count_of(parameters, "trees")
 
 
