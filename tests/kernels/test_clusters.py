@@ -53,6 +53,21 @@ def test_costs_on_a_tree(data: st.DataObject) -> None:
 
 
 @given(st.data())
+def test_traffic_on_a_tree(data: st.DataObject) -> None:
+    """Traffic times price is cost, if a link has one price for both ways."""
+    parent, price, _ = data.draw(trees())
+    price[parent < 0] = 0
+    broker = st.integers(0, len(parent) - 1)
+    drawn = data.draw(st.lists(st.tuples(broker, st.lists(broker, max_size=5)), max_size=5))
+    roots, weights = ints(root for root, _ in drawn), np.arange(1.0, len(drawn) + 1)
+    ends = lists_of([each for _, each in drawn])
+    costs, traffic = np.empty(len(drawn)), np.zeros(len(parent))
+    plain_clusters.tree_costs(parent, price, price, roots, *ends, costs)
+    tree_cost.tree_traffic(parent, roots, *ends, weights, traffic)
+    assert np.isclose((traffic * price).sum(), (costs * weights).sum())
+
+
+@given(st.data())
 def test_instances(data: st.DataObject) -> None:
     size, groups = data.draw(st.integers(0, 8)), data.draw(st.integers(1, 3))
     brokers, group = (

@@ -4,6 +4,8 @@ A table has a row for each *goal*. So a way to it is walked link by link, and wh
 Of several cheapest ways one is taken, always the same. Prices are per direction.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -104,7 +106,7 @@ def _lowest_bit(bits: int) -> int:
 
 
 def _by_price(offsets: Array, targets: Array, prices: Array, goals: Array, first: Array) -> Array:
-    """Dijkstra's search against the links, from a few goals at a time."""
+    """Dijkstra's search against the links, from a few goals at a time, on all cores."""
     count = len(offsets) - 1
     paid = np.asarray(prices, np.float64)
     exact = bool(np.all(paid == np.floor(paid))) and paid.sum() < LARGEST
@@ -112,14 +114,18 @@ def _by_price(offsets: Array, targets: Array, prices: Array, goals: Array, first
     order = np.argsort(targets, kind="stable")
     entering = np.searchsorted(targets[order], np.arange(count + 1))
     sources = np.repeat(np.arange(count), np.diff(offsets))[order]
-    distances, after = np.empty((AT_ONCE, count)), np.empty((AT_ONCE, count), np.int64)
-    for start in range(0, len(goals), AT_ONCE):
+
+    def search(start: int) -> None:
         some = np.asarray(goals[start : start + AT_ONCE])
+        distances, after = np.empty((len(some), count)), np.empty((len(some), count), np.int64)
         cheapest_paths(entering, sources, paid[order], some, distances, after)
-        _first_links(offsets, targets, paid, after[: len(some)], first[start:])
+        _first_links(offsets, targets, paid, after, first[start:])
         if exact:
             distances[np.isinf(distances)] = LARGEST
-        far[start : start + len(some)] = distances[: len(some)]
+        far[start : start + len(some)] = distances
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(search, range(0, len(goals), AT_ONCE)))
     return _compact(far) if exact else far
 
 

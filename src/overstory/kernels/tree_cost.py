@@ -17,6 +17,30 @@ def tree_costs(
     parent: Array, down: Array, up: Array, roots: Array, terminal_offsets: Array, terminals: Array, out: Array
 ) -> None:
     """Sets ``out[i]`` to the price of all links that instance i crosses."""
+    _carry(parent, down, up, roots, terminal_offsets, terminals, out, np.zeros(len(roots)), np.zeros(len(parent)))
+
+
+@kernel
+def tree_traffic(
+    parent: Array, roots: Array, terminal_offsets: Array, terminals: Array, weights: Array, out: Array
+) -> None:
+    """Adds to ``out[v]`` the weights of the instances that cross the link between v and its parent, either way."""
+    free = np.zeros(len(parent))
+    _carry(parent, free, free, roots, terminal_offsets, terminals, np.empty(len(roots)), weights, out)
+
+
+@kernel
+def _carry(
+    parent: Array,
+    down: Array,
+    up: Array,
+    roots: Array,
+    terminal_offsets: Array,
+    terminals: Array,
+    costs: Array,
+    weights: Array,
+    traffic: Array,
+) -> None:
     reached = np.full(len(parent), NONE, np.int64)  # by broker: the last instance whose subtree it is in
     above = np.full(len(parent), NONE, np.int64)  # by broker: the last instance on whose root's way to the top it is
     for i in range(len(roots)):
@@ -32,10 +56,12 @@ def tree_costs(
             while reached[node] != i and above[node] != i:
                 reached[node] = i
                 cost += down[node]
+                traffic[node] += weights[i]
                 node = parent[node]
             while reached[node] != i:  # it left the root's way above the highest place so far
                 reached[top] = i
                 cost += up[top]
+                traffic[top] += weights[i]
                 top = parent[top]
                 reached[top] = i
-        out[i] = cost
+        costs[i] = cost

@@ -2,9 +2,10 @@
 was fitted to.
 
 Configurations come from four starts: one tree for everything; a tree for each filter, around a core; the dendrogram of
-filters, cut by dynamic programming; and groups by location. All but the first are improved by moving filters between
-groups, and by exchanging links of each group's tree for its own events. Both learn from the part of the log to fit; the
-part to choose by then says how far that was worth it, so what merely remembers the sample is not taken.
+filters, cut by dynamic programming; and groups by location. All but the first are improved by leaning their trees
+towards links with much traffic, by moving filters between groups, and by exchanging links of each group's tree for its
+own events. All of it learns from the part of the log to fit; the part to choose by then says how far that was worth it,
+so what merely remembers the sample is not taken.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
 from overstory.planners.steps import Steps
 from overstory.planners.trees.clusters import Ground, ground_of
-from overstory.planners.trees.cores import core_trees
+from overstory.planners.trees.cores import core_trees, leaning_ground, traffic_of
 from overstory.planners.trees.cuts import best_cut
 from overstory.planners.trees.demand import Demand, demand_of
 from overstory.planners.trees.exchange import one_tree, polished
@@ -31,7 +32,7 @@ from overstory.planners.trees.spanning import as_tables, priced
 
 MOST_LINKS = 6_000_000  # in the trees of a plan
 GEOGRAPHIC = 64  # groups by location
-HOPELESS = 1.1  # times the cheapest start: not worth improving
+HOPELESS = 1.002  # times the cheapest start: not worth improving
 
 
 class Start(NamedTuple):
@@ -81,12 +82,15 @@ def configurations(ground: Ground, demand: Demand, fit: Objective, most: int, se
     with ThreadPoolExecutor(1) as beside:
         searching = beside.submit(one_tree, ground, demand)
         starts = list(_starts(ground, demand, fit, most, seed)) if most > 1 and filters > 1 else []
-        cores = [_core_trees(ground, demand, start) for start in starts]
+        trees = [_core_trees(ground, demand, start) for start in starts]
+        if starts and fit.coalesce:
+            trees.append(_leaning_trees(ground, demand, starts[0], trees[0]))
+            starts.append(starts[0]._replace(name=f"{starts[0].name}, leaning"))
         common = searching.result()[None]
     yield Configuration("one tree", np.zeros(filters, np.int64), common)
     begun = [
-        Configuration(start.name, start.groups, np.concatenate([trees, common]))
-        for start, trees in zip(starts, cores, strict=True)
+        Configuration(start.name, start.groups, np.concatenate([cores, common]))
+        for start, cores in zip(starts, trees, strict=True)
     ]
     costs = [fit.cost(each.groups, each.parents) for each in begun]
     for each, cost in zip(begun, costs, strict=True):
@@ -123,6 +127,11 @@ def _core_trees(ground: Ground, demand: Demand, start: Start) -> Ints:
     keys = np.unique(start.groups[demand.item_predicate] * size + demand.item_broker)
     offsets = np.searchsorted(keys // size, np.arange(start.cores + 1))
     return core_trees(ground, offsets, keys[: offsets[-1]] % size)
+
+
+def _leaning_trees(ground: Ground, demand: Demand, start: Start, trees: Ints) -> Ints:
+    item_group = start.groups[demand.item_predicate]
+    return _core_trees(leaning_ground(ground, traffic_of(ground, demand, item_group, trees)), demand, start)
 
 
 def _most_trees(scenario: Scenario, parameters: Mapping[str, Value]) -> int:
