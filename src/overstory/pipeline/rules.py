@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
 
 from overstory.kernels.metering import NO_WAYS, NODE, NONE, Rules, Ways
 from overstory.kernels.paths import root_forest
@@ -208,24 +209,24 @@ class _Build:
         tables = self.plan.trees
         tree = flow_tree[self.flows(tables["flow"].to_numpy())]
         one, other = (self.network.positions(tables[name].to_numpy()) for name in ("source", "target"))
-        node_keys = np.unique(np.concatenate([tree * brokers + one, tree * brokers + other, self._lone(flow_tree)]))
+        used = np.zeros(len(tree_flows) * brokers, bool)
+        for keys in (tree * brokers + one, tree * brokers + other, self._lone(flow_tree)):
+            used[keys] = True
+        node_keys = np.flatnonzero(used)
         place = np.full(len(tree_flows) * brokers, NONE, np.int32)
         place[node_keys] = np.arange(len(node_keys))
-        here = np.concatenate([place[tree * brokers + one], place[tree * brokers + other]])
-        there = np.concatenate([place[tree * brokers + other], place[tree * brokers + one]])
-        source, target = np.concatenate([one, other]), np.concatenate([other, one])
-        order = np.lexsort((there, here))
-        here, there, source, target = here[order], there[order], source[order], target[order]
-        offsets = _offsets(here, len(node_keys))
+        ends = place[tree * brokers + one], place[tree * brokers + other]
+        here, there, offsets = _both_ways(*ends, len(node_keys))
+        source, target = (node_keys % brokers)[here], (node_keys % brokers)[there]
         parent, depth = np.empty(len(node_keys), np.int64), np.empty(len(node_keys), np.int64)
-        root_forest(offsets, there.astype(np.int64), parent, depth)
+        root_forest(offsets, there, parent, depth)
         flow = tree_flows[node_keys // brokers]
         return {
             "flow_tree": flow_tree,
             "place": place.reshape(len(tree_flows), brokers),
             "nodes": self._nodes(flow, node_keys % brokers, parent, depth),
             "edge_offsets": offsets,
-            "edge_node": there.astype(np.int64),
+            "edge_node": there,
             "edge_link": self.network.link_between(source, target),
             "edge_row": self._broker_rows(flow[here], source, target),
         }
@@ -257,6 +258,15 @@ class _Build:
         brokers = len(self.network)
         keys = flows, self.network.positions(sources) * brokers + self.network.positions(targets)
         return _pairs_looked_up((flow, source * brokers + target), keys, predicate)
+
+
+def _both_ways(one: Ints, other: Ints, nodes: int) -> tuple[Ints, Ints, Ints]:
+    """Undirected edges as directed ones, by their ends; and offsets by the first. Linear, where sorting is not."""
+    ends = np.concatenate([one, other]), np.concatenate([other, one])
+    matrix = coo_array((np.ones(len(ends[0]), bool), ends), shape=(nodes, nodes)).tocsr()
+    matrix.sort_indices()
+    offsets = matrix.indptr.astype(np.int64)
+    return np.repeat(np.arange(nodes), np.diff(offsets)), matrix.indices.astype(np.int64), offsets
 
 
 def _offsets(sorted_keys: Ints, count: int) -> Ints:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from overstory.errors import FilterLimitError, Problem
 from overstory.filters import Filter, parse_filter
-from overstory.kernels.paths import root_forest
 from overstory.model.folders import problems_at, rows_where
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
@@ -20,6 +19,7 @@ from overstory.model.tables import KINDS, MEMBERS, STEERED
 from overstory.pipeline.match import BROKER
 from overstory.pipeline.possible import Possible, names_in
 from overstory.pipeline.predicates import problems_with
+from overstory.pipeline.tree_links import TreeLinks, repeated_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -168,78 +168,84 @@ class _Check:
             if plan.filters.num_rows:
                 for end in (client, attached[client]):
                     self.members_at[flow, end].append(Member(subscription, part))
-        self.links = defaultdict(list)  # by flow
-        for number, row in enumerate(plan.trees.to_pylist()):
-            self.links[row["flow"]].append((number, row["source"], row["target"]))
+        self.links = TreeLinks(plan.trees)
         self.possible = Possible(scenario.attributes, self.entering)
         self.compared = 0
 
     def trees(self) -> list[Problem]:
         found = []
-        for flow, row in self.flows.items():
-            if row["kind"] == STEERED:
-                if self.links[flow]:
-                    what = f"flow {flow} is steered, and has no tree of its own"
-                    found.append(Problem("trees", self.links[flow][0][0] + 1, "flow", what))
-                continue
-            found += self._links(flow) or self._tree(flow)
-        return found
+        steered = {flow for flow, row in self.flows.items() if row["kind"] == STEERED}
+        for flow in sorted(steered & set(self.links.flows.tolist())):
+            what = f"flow {flow} is steered, and has no tree of its own"
+            found.append(Problem("trees", self.links.of(flow)[0][0] + 1, "flow", what))
+        strangers = self.links.strangers(self.network)
+        for row in strangers[:5].tolist():
+            found.append(Problem("trees", row + 1, None, f"there is no link between {self.links.ends_of(row)}"))
+        known_bad = steered | set(self.links.flow[strangers].tolist())
+        return found + [problem for flow in self._doubtful(known_bad) for problem in self._tree(flow)]
 
-    def _links(self, flow: int) -> list[Problem]:
-        rows = self.links[flow]
-        ends = [self.network.positions(np.array([row[i] for row in rows], np.int64)) for i in (1, 2)]
-        missing = (self.network.link_between(*ends) < 0) | (self.network.link_between(ends[1], ends[0]) < 0)
-        return [
-            Problem("trees", rows[at][0] + 1, None, f"there is no link between {rows[at][1]} and {rows[at][2]}")
-            for at in np.flatnonzero(missing)[:5].tolist()
-        ]
+    def _doubtful(self, others: set[int]) -> list[int]:
+        """Flows, without some, whose links are no tree, or not one of all brokers that it must hold."""
+        flows = [flow for flow in self.flows if flow not in others]
+        wanted = [sorted(self.hosts[flow] | set(self._entering(flow))) for flow in flows]
+        sizes = [len(brokers) for brokers in wanted]
+        every = np.fromiter((broker for brokers in wanted for broker in brokers), np.int64, sum(sizes))
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        faults = self.links.faults(self.network, np.array(flows, np.int64), offsets, self.network.positions(every))
+        return [flows[at] for at in np.flatnonzero(faults).tolist()]
+
+    def _entering(self, flow: int) -> list[int]:
+        """Brokers at which events may enter a flow that has members, or links."""
+        if not self.hosts[flow] and flow not in self.links:
+            return []
+        events = _parsed(self.flows[flow]["events"])
+        if events is None or any(BROKER not in box.sets for box in events.boxes):
+            return self.entering
+        return [broker for broker in self.entering if any(box.sets[BROKER].contains(broker) for box in events.boxes)]
 
     def _tree(self, flow: int) -> list[Problem]:
-        rows = self.links[flow]
-        hosts = self.hosts[flow]
-        entering = {broker for broker in self.entering if self._may_enter(flow, broker)} if hosts or rows else set()
+        """What is wrong with the tree of a flow, in words."""
+        rows, hosts, entering = self.links.of(flow), self.hosts[flow], set(self._entering(flow))
         if not rows:
             every = hosts | entering
-            if len(every) <= 1 or not hosts:
+            if not hosts:
                 return []
             return [Problem("trees", None, "flow", f"flow {flow} has no links, but {len(every):,} brokers to join")]
-        brokers = sorted({end for _, *ends in rows for end in ends})
-        place = {broker: at for at, broker in enumerate(brokers)}
-        one, other = np.array([place[row[1]] for row in rows]), np.array([place[row[2]] for row in rows])
-        here, there = np.concatenate([one, other]), np.concatenate([other, one])
-        order = np.argsort(here, kind="stable")
-        offsets = np.searchsorted(here[order], np.arange(len(brokers) + 1))
-        parent, depth = np.empty(len(brokers), np.int64), np.empty(len(brokers), np.int64)
-        circles = root_forest(offsets, there[order], parent, depth)
-        if circles or (parent < 0).sum() > 1:
-            what = "has a circle" if circles else f"is in {int((parent < 0).sum())} pieces"
+        neighbours = _neighbours(rows)
+        reached, pieces = set[int](), 0
+        for broker in neighbours:
+            if broker not in reached:
+                pieces += 1
+                reached |= _behind(neighbours, broker, broker) | {broker}
+        circle = len(rows) > len(neighbours) - pieces
+        if circle or pieces > 1:
+            what = "has a circle" if circle else f"is in {pieces} pieces"
             return [Problem("trees", rows[0][0] + 1, "flow", f"the tree of flow {flow} {what}")]
         outside = [
-            *((broker, "a member's") for broker in sorted(hosts - place.keys())),
-            *((broker, "a publisher's") for broker in sorted(entering - place.keys())),
+            *((broker, "a member's") for broker in sorted(hosts - neighbours.keys())),
+            *((broker, "a publisher's") for broker in sorted(entering - neighbours.keys())),
         ]
         return [
             Problem("trees", None, "flow", f"the tree of flow {flow} lacks broker {broker}, {whose}")
             for broker, whose in outside[:5]
         ]
 
-    def _may_enter(self, flow: int, broker: int) -> bool:
-        events = _parsed(self.flows[flow]["events"])
-        return events is None or any(
-            BROKER not in box.sets or box.sets[BROKER].contains(broker) for box in events.boxes
-        )
-
     def rows(self) -> list[Problem]:
         """Rows must stand on a link of the flow's tree, or on that of a client, and cover what is wanted behind it."""
         found = []
-        neighbours: dict[int, dict[int, set[int]]] = {flow: _neighbours(self.links[flow]) for flow in self.flows}
-        seen = set()
-        for number, row in enumerate(self.plan.filters.to_pylist()):
-            flow, source, target = row["flow"], row["source"], row["target"]
-            if (flow, source, target) in seen:
-                found.append(Problem("filters", number + 1, "target", "this link has a row above, in the same flow"))
-                continue
-            seen.add((flow, source, target))
+        table = self.plan.filters
+        flows, sources, targets = (table[name].to_numpy() for name in ("flow", "source", "target"))
+        again = repeated_rows(flows, sources, targets)
+        for at in again.tolist():
+            found.append(Problem("filters", at + 1, "target", "this link has a row above, in the same flow"))
+        # A row that lets everything through cannot leave anything out: if its link is there, it is in order.
+        fine = pc.equal(table["filter"], EVERYTHING).to_numpy() & self.links.have(flows, sources, targets)
+        fine[again] = True
+        neighbours: dict[int, dict[int, set[int]]] = {}
+        for number in np.flatnonzero(~fine).tolist():
+            flow, source, target = int(flows[number]), int(sources[number]), int(targets[number])
+            if flow not in neighbours:
+                neighbours[flow] = _neighbours(self.links.of(flow))
             if target in self.attached:
                 if self.attached[target] != source:
                     what = f"client {target} is attached to broker {self.attached[target]}, not to {source}"
@@ -247,14 +253,12 @@ class _Check:
                     continue
                 behind = {target}
             elif target in neighbours[flow].get(source, ()):
-                if row["filter"] == EVERYTHING:
-                    continue
                 behind = _behind(neighbours[flow], source, target)
             else:
                 what = f"there is no link from {source} to {target} in the tree of flow {flow}"
                 found.append(Problem("filters", number + 1, "target", what))
                 continue
-            lost = self._lost(flow, row["filter"], behind)
+            lost = self._lost(flow, table["filter"][number].as_py(), behind)
             if lost is not None:
                 found.append(
                     Problem("filters", number + 1, "filter", f"it does not cover subscription {lost}, which is behind")
@@ -314,7 +318,7 @@ class _Check:
         return found[:20]
 
     def _not_once(self, text: str, texts: list[str]) -> str:
-        self.compared += 1 + len(texts) * (len(texts) - 1) // 2
+        self.compared += 1 + len(texts) * len(texts)  # pairs, and as many again for all of them together
         if self.compared > MOST_COMPARED:
             return ""
         parts = [each for each in map(_parsed, texts) if each is not None]
