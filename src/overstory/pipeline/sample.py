@@ -40,8 +40,36 @@ def sample_of(rows: "DataFrame", attachments: pa.Table, network: Network, most: 
         .agg(sql.first("predicates").alias("predicates"), sql.sum("bytes").alias("bytes"))
     ).persist()
     count = at_brokers.count()
-    found = at_brokers.orderBy("high", "low", "broker", "part").limit(most).drop("high", "low").toArrow()
+    ordered = at_brokers.orderBy("high", "low", "broker", "part")
+    # A limit that is not needed would still make Spark ask for room for as many rows.
+    found = (ordered.limit(most) if most < count else ordered).drop("high", "low").toArrow()
     at_brokers.unpersist()
+    return _sample(found, network, count, most)
+
+
+def sampled(rows: pa.RecordBatch, attachments: pa.Table, network: Network, most: int) -> Sample:
+    """The same without Spark, of rows of the reduced log in one batch."""
+    part, predicates = np.asarray(rows.column("part")), rows.column("predicates")
+    kept = pa.table(rows.filter(pa.array((part < HELD_OUT) & (np.asarray(predicates.value_lengths()) > 0))))
+    clients, brokers = (attachments[name].to_numpy() for name in ("client", "broker"))
+    order = np.argsort(clients)
+    broker = brokers[order][np.searchsorted(clients[order], kept["publisher"].to_numpy())]
+    columns = np.stack([kept["high"].to_numpy(), kept["low"].to_numpy(), broker, kept["part"].to_numpy()])
+    distinct, first, which = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    sizes = np.zeros(distinct.shape[1], np.int64)
+    np.add.at(sizes, which.reshape(-1), kept["bytes"].to_numpy())
+    found = pa.table(
+        {
+            "part": distinct[3],
+            "broker": distinct[2],
+            "predicates": kept["predicates"].take(pa.array(first)),
+            "bytes": sizes,
+        }
+    )
+    return _sample(found.slice(0, most), network, len(sizes), most)
+
+
+def _sample(found: pa.Table, network: Network, count: int, most: int) -> Sample:
     found = found.combine_chunks()
     sets = found["predicates"].combine_chunks()
     values = np.asarray(sets.flatten()).astype(np.int64)

@@ -1,0 +1,139 @@
+"""The pipeline's steps for a log that fits into one process: the same functions on the same arrays, without Spark.
+
+Experiments try many planners on many small scenarios. There a workbench is faster than jobs, and whole cells of an
+experiment can run beside each other in Spark's tasks. Plans are not validated: the planners' tests do that.
+"""
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from overstory.errors import UsageError
+from overstory.matching import FilterIndex
+from overstory.model.plan import Plan
+from overstory.model.scenario import Scenario
+from overstory.model.scorecard import Scorecard
+from overstory.pipeline.bound import ALL, Bound, bounded, scaled
+from overstory.pipeline.columns import batch_of
+from overstory.pipeline.entries import entries_of
+from overstory.pipeline.match import BROKER, FIT, HELD_OUT, SHARES, reduce_batch
+from overstory.pipeline.predicates import Predicates, parsed
+from overstory.pipeline.rules import Metered, metered
+from overstory.pipeline.sample import Sample, sampled
+from overstory.pipeline.score import counted, scorecard
+from overstory.pipeline.steiner import Crossings, card_of, crossed, ground_of, without_links
+
+Ints = NDArray[np.int64]
+NO_BOUND = Bound(0.0, 0.0)
+
+
+class Workbench:
+    """For one scenario. Planners see ``share`` of the events that they may look at."""
+
+    def __init__(self, scenario: Scenario, share: float = 1.0) -> None:
+        if not 0 < share <= 1:
+            raise UsageError(f"share={share}: it is more than 0 and at most 1")
+        self.scenario, self.share = scenario, share
+
+    @cached_property
+    def _events(self) -> pa.RecordBatch:
+        events = pq.read_table(self.scenario.events)
+        part = parts_of(events["$id"].to_numpy())
+        (batch,) = events.append_column("$part", pa.array(part)).combine_chunks().to_batches()
+        return batch
+
+    @cached_property
+    def _shown(self) -> pa.RecordBatch:
+        """What planners may see: all but the part held out, as far as the share goes."""
+        ids, part = (np.asarray(self._events.column(name)) for name in ("$id", "$part"))
+        lucky = hashes_of(hashes_of(ids)) % 10**6 < round(self.share * 10**6)
+        return self._events.filter(pa.array((part < HELD_OUT) & lucky))
+
+    def publishers(self, scenario: Scenario) -> Ints:
+        return np.unique(np.asarray(self._events.column("$publisher")))
+
+    def predicates(self, scenario: Scenario) -> Ints:
+        return Predicates().numbers(scenario.subscriptions["filter"])
+
+    def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
+        predicates = Predicates()
+        predicates.numbers(scenario.subscriptions["filter"])
+        rows = _reduced(self._shown, predicates, None)
+        return sampled(rows, attachments, scenario.network, most)
+
+    def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
+        found: Ints = self._steiner(self._shown, attachments, starts).bytes[FIT]
+        return found
+
+    def score(self, plan: Plan, bounded: bool = False) -> Scorecard:
+        """With a certified bound only if it is asked for: it takes longer than all the rest, and depends on nothing but
+        attachments."""
+        known, rows = self._known(plan)
+        totals = counted([rows], known.rules, known.ways, known.publishers)
+        bound = self._bound(known, rows) if bounded else NO_BOUND
+        return scorecard(self.scenario, plan, known, totals, entries_of(plan, known), bound)[0]
+
+    def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int) -> Scorecard:
+        """As the pipeline's. Every row is bounded, whatever the effort."""
+        known, rows = self._known(base)
+        totals = counted([rows], known.rules, known.ways, known.publishers)
+        crossings = self._steiner(self._events, base.attachments, starts)
+        return card_of(scenario, base, known, totals, crossings, self._bound(known, rows))
+
+    def _known(self, plan: Plan) -> tuple[Metered, pa.RecordBatch]:
+        known = metered(self.scenario, plan, self.publishers(self.scenario))
+        return known, _reduced(self._events, known.predicates, (known.publishers, known.publisher_brokers))
+
+    def _steiner(self, events: pa.RecordBatch, attachments: pa.Table, starts: int) -> Crossings:
+        known = metered(self.scenario, without_links(self.scenario, attachments), self.publishers(self.scenario))
+        rows = _reduced(events, known.predicates, (known.publishers, known.publisher_brokers))
+        return crossed([rows], known.rules, known.publishers, *ground_of(self.scenario.network, known.rules), starts)
+
+    def _bound(self, known: Metered, rows: pa.RecordBatch) -> Bound:
+        graph = scaled(self.scenario.network, int(np.asarray(rows.column("bytes")).sum()))
+        parts = bounded([rows], known.rules, known.publishers, graph, ALL)
+        return Bound(sum(parts) / graph.scale, parts[HELD_OUT] / graph.scale)
+
+
+def _reduced(events: pa.RecordBatch, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> pa.RecordBatch:
+    """Match, and reduce."""
+    index = FilterIndex(parsed(predicates.texts))
+    extra = None
+    if brokers is not None and predicates.uses(BROKER):
+        publishers, theirs = brokers
+        extra = {BROKER: theirs[np.searchsorted(publishers, np.asarray(events.column("$publisher")))]}
+    return reduce_batch(events, *index.match_batch(batch_of(events, extra)))
+
+
+def parts_of(ids: Ints) -> Ints:
+    """The part of the log that each event is in: see ``match.split``."""
+    share = hashes_of(ids) % 100
+    return np.where(share < SHARES[0], 0, np.where(share < SHARES[1], 1, HELD_OUT))
+
+
+def hashes_of(numbers: Ints) -> Ints:
+    """What Spark's ``xxhash64`` gives for these: Collet's XXH64 of eight bytes, with the seed 42."""
+    one, two, three, four, five = (
+        np.uint64(prime)
+        for prime in (
+            0x9E3779B185EBCA87,
+            0xC2B2AE3D27D4EB4F,
+            0x165667B19E3779F9,
+            0x85EBCA77C2B2AE63,
+            0x27D4EB2F165667C5,
+        )
+    )
+    with np.errstate(over="ignore"):
+        found = np.full(len(numbers), np.uint64(42) + five + np.uint64(8))
+        found ^= _turned(np.asarray(numbers, np.int64).view(np.uint64) * two, 31) * one
+        found = _turned(found, 27) * one + four
+        for shift, prime in ((33, two), (29, three), (32, np.uint64(1))):
+            found = (found ^ (found >> np.uint64(shift))) * prime
+    return found.view(np.int64)
+
+
+def _turned(words: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
+    return (words << np.uint64(by)) | (words >> np.uint64(64 - by))
