@@ -97,6 +97,22 @@ class InfeasibleError(OverstoryError):
     """There is no plan, or this one exceeds a limit."""
 
 
+class RoutingError(OverstoryError):
+    """A router was told something that cannot be; its state is as it was before."""
+
+
+class UnknownTreeError(RoutingError):
+    """The epoch has no such flow here, or the link is not one of its tree."""
+
+
+class EpochError(RoutingError):
+    """The epoch is not there, is there already, or has not drained."""
+
+
+class VersionError(RoutingError):
+    """A subscription or an advertisement says something else than it did under the same id and version."""
+
+
 class EngineError(OverstoryError):
     """Spark cannot be started, or a job of it failed."""
 

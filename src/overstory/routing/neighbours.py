@@ -1,0 +1,115 @@
+"""What a neighbour's message leads to: one function for each kind. ``check`` says first whether it can be at all."""
+
+from collections.abc import Callable
+from typing import Any
+
+from overstory.errors import UnknownTreeError
+from overstory.routing.flow import Flow
+from overstory.routing.messages import (
+    Advertise,
+    Echo,
+    Flush,
+    Marker,
+    Message,
+    Missing,
+    Output,
+    Packed,
+    Probe,
+    Renew,
+    Send,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from overstory.routing.outlet import Order
+from overstory.routing.state import State
+
+
+def check(state: State, peer: int, message: Message) -> None:
+    """Raises a ``RoutingError`` before anything changes."""
+    if isinstance(message, Packed) or message.epoch not in state.epochs:
+        return
+    flows = state.epochs[message.epoch].flows
+    number = message.flow
+    if number not in flows:
+        raise UnknownTreeError(f"epoch {message.epoch} has no flow {number} at broker {state.broker}")
+    is_steered = isinstance(message, Marker) and message.entry is not None
+    if not is_steered and peer not in flows[number].share.neighbours:
+        raise UnknownTreeError(f"broker {peer} is no neighbour of {state.broker} in the tree of flow {number}")
+    if isinstance(message, Subscribe):
+        flows[number].knows_subscription(peer, message.key, message.filter)
+    elif isinstance(message, Advertise):
+        flows[number].knows_advertisement(message.key, message.filter)
+
+
+def advertised(state: State, hop: int, message: Advertise) -> list[Output]:
+    flow = _flow(state, message)
+    if flow.knows_advertisement(message.key, message.filter):
+        return []
+    outputs: list[Output] = [Send(peer, message) for peer in sorted(flow.outlets) if peer != hop]
+    return outputs + state.messages(message.epoch, message.flow, flow.advertise(hop, message.key, message.filter))
+
+
+def unadvertised(state: State, hop: int, message: Unadvertise) -> list[Output]:
+    flow = _flow(state, message)
+    known = flow.advertisements.get(message.key[0])
+    orders = flow.unadvertise(message.key)
+    if known is None or known.version > message.key[1]:
+        return []
+    outputs: list[Output] = [Send(peer, message) for peer in sorted(flow.outlets) if peer != hop]
+    return outputs + state.messages(message.epoch, message.flow, orders)
+
+
+def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
+    flow = _flow(state, message)
+    if flow.knows_subscription(peer, message.key, message.filter):
+        return []
+    orders = flow.subscribe(peer, message.key, message.filter, state.now)
+    outputs = state.messages(message.epoch, message.flow, orders)
+    home = state.homes.get(message.key[0])
+    if home is not None and home.version < message.key[1]:  # its client has subscribed again elsewhere
+        del state.homes[message.key[0]]
+        outputs += state.left(message.key[0], home)
+    return outputs
+
+
+def unsubscribed(state: State, peer: int, message: Unsubscribe) -> list[Output]:
+    orders = _flow(state, message).unsubscribe(peer, message.key, state.now, message.prunes, message.withdrawn)
+    return state.messages(message.epoch, message.flow, orders)
+
+
+def renewed(state: State, peer: int, message: Renew) -> list[Output]:
+    orders, missing = _flow(state, message).renew(peer, message.keys, state.now)
+    outputs = state.messages(message.epoch, message.flow, orders)
+    return [*outputs, Send(peer, Missing(message.epoch, message.flow, missing))] if missing else outputs
+
+
+def missed(state: State, peer: int, message: Missing) -> list[Output]:
+    outlet = _flow(state, message).outlets.get(peer)
+    if outlet is None:
+        return []
+    orders = [(peer, Order(key, outlet.filters[key])) for key in message.keys if key in outlet.sent]
+    return state.messages(message.epoch, message.flow, orders)
+
+
+def marked(state: State, peer: int, message: Marker) -> list[Output]:
+    epoch = state.epochs[message.epoch]
+    before = epoch.has_drained
+    outputs: list[Output] = [*epoch.marked(peer, message)]
+    return outputs if before else outputs + state.drained(message.epoch)
+
+
+def _flow(state: State, message: Advertise | Unadvertise | Subscribe | Unsubscribe | Renew | Missing) -> Flow:
+    return state.epochs[message.epoch].flows[message.flow]
+
+
+HANDLERS: dict[type, Callable[[State, int, Any], list[Output]]] = {
+    Advertise: advertised,
+    Unadvertise: unadvertised,
+    Subscribe: subscribed,
+    Unsubscribe: unsubscribed,
+    Renew: renewed,
+    Missing: missed,
+    Marker: marked,
+}
+MOVING = (Flush, Probe, Echo)  # what ``routing.moves`` takes

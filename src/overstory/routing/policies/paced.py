@@ -1,0 +1,46 @@
+"""Paced forwarding: active covering, with a bucket of tokens for what an unsubscription leaves uncovered.
+
+The unsubscription waits until all of that has been sent, so nothing is lost and there is no burst; in return the
+neighbour is late to learn of it, and false positives come until then. New subscriptions pay no token.
+"""
+
+from collections.abc import Sequence
+
+from overstory.routing.messages import Key, Prune
+from overstory.routing.outlet import Order, Outlet
+from overstory.routing.policies import active
+from overstory.routing.policy import replaced, say
+
+NAME = "paced"
+SUMMARY = "active covering, but what an unsubscription uncovers is sent at a limited rate"
+RATE = 0.5  # tokens in a second
+BURST = 10.0  # tokens that the bucket holds
+
+
+class Policy(active.Policy):
+    waits = True
+
+    def __init__(self, rate: float = RATE, burst: float = BURST) -> None:
+        self.rate, self.burst = rate, burst
+
+    def removed(self, outlet: Outlet, key: Key, prunes: Sequence[Prune] | None) -> list[Order]:
+        if not outlet.leave(key):
+            return []
+        if key not in outlet.sent or not outlet.exposed_by(key):
+            return replaced(outlet, key)
+        outlet.keep(key)
+        outlet.leaving[key] = None
+        return []
+
+    def tick(self, outlet: Outlet, now: float) -> list[Order]:
+        outlet.tokens = min(self.burst, outlet.tokens + self.rate * (now - outlet.filled))
+        outlet.filled = now
+        orders: list[Order] = []
+        for key in list(outlet.leaving):
+            for each in outlet.exposed_by(key):
+                if outlet.tokens < 1:
+                    return orders
+                outlet.tokens -= 1
+                orders.append(say(outlet, each, triggered=True))
+            orders += replaced(outlet, key)
+        return orders

@@ -1,0 +1,10 @@
+"""Subscription packing: active covering, where all that one change leads to on a link is one message."""
+
+from overstory.routing.policies import active
+
+NAME = "packing"
+SUMMARY = "active covering, with all that one change leads to on a link in one message"
+
+
+class Policy(active.Policy):
+    packs = True

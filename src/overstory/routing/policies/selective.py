@@ -1,0 +1,62 @@
+"""Selective pruning, the paper's algorithm: an unsubscription stops at the critical broker of each advertisement.
+
+Beyond that broker the subscription stays as a left-over in place of the many that it covers, because at least a share
+``threshold`` of what it lets through is wanted there anyway. The share never falls on the way to the publisher
+(Property 3), so one distance for each advertisement says it all.
+
+A host that saw few others on the way (a count of at most ``small``) expects no burst and unsubscribes all the way. The
+critical broker is the nearest one that is h hops away, where the share of publications with distance <= h reaches the
+threshold; the paper's text asks for a distance less than h, which is one hop further than its definitions
+(``paper_strict``). Towards an advertisement of which nothing was seen nothing is known to be alike: all is pruned.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from overstory.routing.messages import Key, Prune
+from overstory.routing.outlet import Order, Outlet
+from overstory.routing.policies import active
+from overstory.routing.policy import Ints, replaced
+from overstory.routing.window import NOBODY_ELSE, Sightings
+
+NAME = "selective"
+SUMMARY = "active covering, but an unsubscription stops where most of what it let through is wanted anyway"
+THRESHOLD = 0.9
+SMALL = 0
+
+
+class Policy(active.Policy):
+    statistics = True
+
+    def __init__(self, threshold: float = THRESHOLD, small: int = SMALL, paper_strict: bool = False) -> None:
+        self.threshold, self.small, self.paper_strict = threshold, small, paper_strict
+
+    def prunes(self, seen: Sightings, advertisements: Sequence[int]) -> tuple[Prune, ...] | None:
+        if not len(seen.counts) or seen.counts.max() <= self.small:
+            return None
+        return tuple(
+            Prune(advertisement, self.critical_distance(seen.distances[seen.advertisements == advertisement]))
+            for advertisement in advertisements
+        )
+
+    def critical_distance(self, distances: Ints) -> int:
+        """The hops to the critical broker; NOBODY_ELSE if no broker is."""
+        ordered = np.sort(distances)
+        shares = np.arange(1, len(ordered) + 1) / len(ordered)  # of publications with at most this distance
+        enough = np.flatnonzero(shares > self.threshold if self.paper_strict else shares >= self.threshold)
+        if not len(enough) or ordered[enough[0]] >= NOBODY_ELSE:
+            return NOBODY_ELSE
+        return int(ordered[enough[0]]) + self.paper_strict
+
+    def removed(self, outlet: Outlet, key: Key, prunes: Sequence[Prune] | None) -> list[Order]:
+        """Algorithm 1, for one neighbour."""
+        if not outlet.leave(key):
+            return []
+        if prunes is None:
+            return replaced(outlet, key)
+        onward = tuple(Prune(each.advertisement, each.distance - 1) for each in prunes if each.distance > 0)
+        if onward:
+            return replaced(outlet, key, onward)
+        outlet.keep(key)
+        return []

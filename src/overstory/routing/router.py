@@ -1,0 +1,327 @@
+"""A broker's mind: inputs in, outputs out. No I/O, no clock, no randomness; what time it is, ``tick`` says.
+
+What may be relied on:
+
+1. Every input returns what is to be sent, in order. Links keep that order; then no event is lost and none comes twice.
+2. An input that cannot be raises a ``RoutingError``, and the state is as it was before:
+   ``UnknownTreeError`` for a flow that the epoch does not have, or a sender that is no neighbour in its tree;
+   ``EpochError`` for an epoch that is not there, is there already, or has not drained;
+   ``VersionError`` for a subscription or an advertisement that says something else under the same version.
+3. Ignored, because it is old news: what was said before; an unsubscription of something never seen, or of a version
+   that a newer one has replaced; a subscription that has ended; a tuple for an advertisement that is not known;
+   anything of an epoch that was retired.
+4. What comes of an epoch that is not installed yet waits until it is: a neighbour may have been told first.
+5. A subscription whose id comes with a higher version takes the place of the older one, at this broker or at another:
+   a host that hears of a newer one elsewhere ends its own.
+6. A neighbour that is down is told nothing. What it said stays for two leases. When it is up again it is told
+   everything, and what it says again is old news.
+
+How to think about it: per epoch there are flows, per flow a tree, and per neighbour in a tree an outlet, which holds
+what the neighbour was told (``outlet``). A policy decides what that is (``policy``). The table is the other direction:
+what neighbours and clients told this broker, as one index for all flows (``table``). Control comes one message at a
+time; publications come in batches, and leave as arrays.
+"""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from overstory.errors import EpochError, RoutingError, UnknownTreeError, VersionError
+from overstory.filters import Filter
+from overstory.matching import Batch, Matches
+from overstory.routing.epoch import Epoch
+from overstory.routing.frames import NOWHERE, Frames, Header, Ints, Routed
+from overstory.routing.law import PUBLISHING_BROKER
+from overstory.routing.messages import LATE, Acknowledge, Advertise, Message, Output, Packed, Renew, Send, Unadvertise
+from overstory.routing.moves import Moves
+from overstory.routing.neighbours import HANDLERS, MOVING, advertised, check, unadvertised
+from overstory.routing.policy import Policy
+from overstory.routing.share import Share
+from overstory.routing.state import Home, State
+
+FOR_EVER = float("inf")
+WINDOW = 3600.0  # seconds of statistics
+
+
+class RouterStatistics(msgspec.Struct, frozen=True):
+    entries: int  # of tables, in all epochs
+    subscriptions: int  # of clients here
+    sent: int  # subscriptions that neighbours hold from here
+    left_over: int  # those of them that nobody stands behind
+    epochs: int
+    window: int  # rows of statistics
+
+
+class Router:
+    def __init__(self, broker: int, policy: Policy, lease: float = FOR_EVER, window: float = WINDOW) -> None:
+        self.lease = lease
+        self.state = State(broker, policy)
+        self._window = window
+        self._renewed = 0.0
+        self._moves = Moves(self.state)
+
+    # Neighbours and plans
+
+    def neighbour_up(self, peer: int) -> list[Output]:
+        if peer in self.state.up:
+            return []
+        self.state.up.add(peer)
+        outputs: list[Output] = []
+        for number, epoch in self.state.epochs.items():
+            for flow in epoch.flows.values():
+                if peer in flow.share.neighbours:
+                    outputs += self.state.introduced(number, flow, peer)
+        return outputs
+
+    def neighbour_down(self, peer: int) -> list[Output]:
+        self.state.up.discard(peer)
+        for epoch in self.state.epochs.values():
+            for flow in epoch.flows.values():
+                flow.close_outlet(peer)
+        return []
+
+    def install(self, share: Share) -> list[Output]:
+        """The plan is ready to be used here; events are stamped with it once it is activated everywhere."""
+        if share.epoch in self.state.epochs or share.epoch <= self.state.retired:
+            raise EpochError(f"epoch {share.epoch} has been installed before; a new plan needs a higher number")
+        if LATE not in share.flows:
+            raise UnknownTreeError("a plan needs the flow for late subscriptions")
+        epoch = self.state.epochs[share.epoch] = Epoch(self.state.broker, share, self.state.policy, self._window)
+        outputs: list[Output] = []
+        for flow in epoch.flows.values():
+            for peer in sorted(self.state.up & flow.share.neighbours):
+                outputs += self.state.introduced(share.epoch, flow, peer)
+        outputs += self.state.join_plan(epoch)
+        for peer, message in self.state.waiting.pop(share.epoch, ()):
+            outputs += self.receive(peer, message)
+        return outputs
+
+    def activate(self, number: int) -> list[Output]:
+        """To be called once all brokers hold the epoch. Older ones end here, and drain."""
+        if number not in self.state.epochs:
+            raise EpochError(f"epoch {number} is not installed here")
+        if self.state.active is not None and number <= self.state.active:
+            raise EpochError(f"epoch {number} comes before epoch {self.state.active}, which is active")
+        self.state.active = number
+        outputs: list[Output] = []
+        for each in sorted(self.state.epochs):
+            if each < number and not self.state.epochs[each].ending:
+                outputs += self.state.epochs[each].end()
+                outputs += self.state.drained(each)
+        return outputs
+
+    def retire(self, number: int) -> list[Output]:
+        """Lets go of an epoch that has drained."""
+        if number not in self.state.epochs:
+            raise EpochError(f"epoch {number} is not installed here")
+        if not self.state.epochs[number].has_drained:
+            raise EpochError(f"epoch {number} has not drained: events of it may still come")
+        del self.state.epochs[number]
+        self.state.retired = max(self.state.retired, number)
+        for id_, home in list(self.state.homes.items()):
+            home.joined = {each for each in home.joined if each[0] != number}
+            if not home.joined:
+                del self.state.homes[id_]
+        return []
+
+    # Clients
+
+    def advertise(self, client: int, id_: int, version: int, announced: Filter) -> list[Output]:
+        """In the flow for late subscriptions of every epoch."""
+        for epoch in self.state.epochs.values():
+            epoch.flows[LATE].knows_advertisement((id_, version), announced)
+        outputs: list[Output] = []
+        for number in sorted(self.state.epochs):
+            outputs += advertised(self.state, client, Advertise(number, LATE, (id_, version), announced))
+        return outputs
+
+    def unadvertise(self, client: int, id_: int, version: int) -> list[Output]:
+        outputs: list[Output] = []
+        for number in sorted(self.state.epochs):
+            outputs += unadvertised(self.state, client, Unadvertise(number, LATE, (id_, version)))
+        return outputs
+
+    def subscribe(self, client: int, id_: int, version: int, wanted: Filter, no_local: bool = False) -> list[Output]:
+        """Joins the flow for late subscriptions of every epoch, and is acknowledged."""
+        if any(PUBLISHING_BROKER in box.sets for box in wanted.boxes):
+            raise RoutingError(f"subscription {id_} asks for {PUBLISHING_BROKER}, which only plans may use")
+        home = self.state.homes.get(id_)
+        if home is not None and (home.version > version or _is_same(home, id_, version, client, wanted)):
+            return []
+        if self.state.ended.get(id_, (-1, 0.0))[0] >= version:
+            return []
+        late = {number: epoch.flows[LATE] for number, epoch in self.state.epochs.items()}
+        outputs: list[Output] = []
+        self.state.homes[id_] = Home(client, version, wanted, no_local, {(number, LATE) for number in late})
+        for number, flow in late.items():
+            orders = flow.subscribe(client, (id_, version), wanted, self.state.now, client=True, shy=no_local)
+            outputs += self.state.messages(number, LATE, orders)
+        if home is not None:
+            outputs += self.state.left(id_, home)
+        return [*outputs, Acknowledge(client, (id_, version))]
+
+    def unsubscribe(self, client: int, id_: int, version: int) -> list[Output]:
+        """What is not here is remembered, so that it stays away should it come after all."""
+        home = self.state.homes.get(id_)
+        if home is not None and home.version > version:
+            return []
+        self.state.ended[id_] = (max(version, self.state.ended.get(id_, (-1, 0.0))[0]), self.state.now)
+        if home is None or home.client != client:
+            return []
+        del self.state.homes[id_]
+        return self.state.left(id_, home)
+
+    def move(self, id_: int, flow: int, wanted: Filter | None = None) -> list[Output]:
+        """From the flow for late subscriptions to a better one, with the part of it that this one serves."""
+        return self._moves.start(id_, flow, wanted)
+
+    # Publications
+
+    def enter(self, batch: Batch, ids: Ints, publishers: Ints, advertisements: Ints | None = None) -> Frames:
+        """Stamps what clients here published with the active epoch and its flows; what enters no flow is left out."""
+        if self.state.active is None:
+            raise EpochError("no epoch is active here yet")
+        size = len(batch)
+        header = (
+            Header.fresh(size) if advertisements is None else Header.fresh(size)._replace(advertisements=advertisements)
+        )
+        bare = Frames(
+            self.state.active,
+            batch,
+            ids,
+            publishers,
+            np.full(size, self.state.broker),
+            np.full(size, NOWHERE),
+            [frozenset()] * size,
+            [{}] * size,
+            header,
+        )
+        begun = [each for each in self.state.epochs[self.state.active].entered(bare) if each[1]]
+        rows = np.array([event for event, _, _ in begun], np.int64)
+        frames = bare.take(rows, [flows for _, flows, _ in begun], NOWHERE)
+        return replace(frames, routes=[routes for _, _, routes in begun])
+
+    def match(self, frames: Frames) -> Matches:
+        """What ``decide`` needs; of use to whoever wants to match ahead."""
+        return self.state.epoch(frames.epoch).table.match(frames)
+
+    def decide(self, frames: Frames, matches: Matches | None = None) -> Routed:
+        """Where the frames go. Changes nothing."""
+        table = self.state.epoch(frames.epoch).table
+        return table.route(frames, table.match(frames) if matches is None else matches, self.state.broker)
+
+    def publish(self, frames: Frames) -> tuple[Routed, list[Output]]:
+        """Frames that came from a neighbour or entered here: where they go, and what else follows from them."""
+        routed = self._moves.once(frames, self.decide(frames))
+        return routed, self.note(frames, routed)
+
+    def note(self, frames: Frames, routed: Routed) -> list[Output]:
+        """Keeps what was decided as statistics, for policies that want them."""
+        if not self.state.policy.statistics:
+            return []
+        at = routed.delivered_frames
+        header = routed.header.take(at)
+        self.state.epoch(frames.epoch).window.record(
+            self.state.now,
+            frames.ids[at],
+            header.advertisements,
+            routed.delivered_numbers,
+            header.distances,
+            header.counts,
+        )
+        vain = np.flatnonzero((routed.interests == 0) & (frames.origins != NOWHERE))
+        return self._wasted(frames, vain) if len(vain) else []
+
+    # Neighbours' messages, and time
+
+    def receive(self, peer: int, message: Message) -> list[Output]:
+        if isinstance(message, Packed):
+            for each in message.messages:
+                check(self.state, peer, each)
+            return [output for each in message.messages for output in self.receive(peer, each)]
+        if message.epoch <= self.state.retired:
+            return []
+        if message.epoch not in self.state.epochs:
+            self.state.waiting.setdefault(message.epoch, []).append((peer, message))
+            return []
+        check(self.state, peer, message)
+        if isinstance(message, MOVING):
+            return self._moves.receive(peer, message)
+        return HANDLERS[type(message)](self.state, peer, message)
+
+    def tick(self, now: float) -> list[Output]:
+        """It is later now: what was waiting for that is sent, and leases are renewed."""
+        if now < self.state.now:
+            raise RoutingError(f"time goes backwards, from {self.state.now} to {now}")
+        self.state.now = now
+        outputs: list[Output] = []
+        if self.state.policy.waits:
+            for number, flow in self.state.flows():
+                for peer, outlet in flow.outlets.items():
+                    if self.state.policy.is_due(outlet):
+                        orders = [(peer, order) for order in self.state.policy.tick(outlet, now)]
+                        outputs += self.state.messages(number, flow.share.number, orders)
+        if now - self._renewed >= self.lease:
+            self._renewed = now
+            outputs += self._renewals()
+        return outputs
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a tick is needed for something other than leases."""
+        return self.state.policy.waits and any(
+            self.state.policy.is_due(outlet) for _, flow in self.state.flows() for outlet in flow.outlets.values()
+        )
+
+    def statistics(self) -> RouterStatistics:
+        outlets = [outlet for _, flow in self.state.flows() for outlet in flow.outlets.values()]
+        return RouterStatistics(
+            entries=sum(len(epoch.table) for epoch in self.state.epochs.values()),
+            subscriptions=len(self.state.homes),
+            sent=sum(len(outlet.sent) for outlet in outlets),
+            left_over=sum(len(outlet.left_over) for outlet in outlets),
+            epochs=len(self.state.epochs),
+            window=sum(len(epoch.window) for epoch in self.state.epochs.values()),
+        )
+
+    def filters(self, number: int) -> list[tuple[int, int, int, Filter]]:
+        """The table as rows of a plan's ``filters``: flow, from here, to a neighbour, what crosses."""
+        rows = []
+        for flow in self.state.epoch(number).flows.values():
+            for peer in sorted(flow.share.neighbours - flow.share.rows.keys()):
+                wanted = [entry.filter for (hop, _), entry in flow.entries.items() if hop == peer]
+                if wanted:
+                    rows.append((flow.share.number, self.state.broker, peer, wanted[0].union(*wanted[1:])))
+            rows += [(flow.share.number, self.state.broker, peer, row) for peer, row in sorted(flow.share.rows.items())]
+        return rows
+
+    def _wasted(self, frames: Frames, vain: Ints) -> list[Output]:
+        """Of events that came in vain the policy may want to know."""
+        outputs: list[Output] = []
+        for row in vain.tolist():
+            for number in sorted(frames.flows[row]):
+                flow = self.state.epochs[frames.epoch].flows.get(number)
+                outlet = None if flow is None else flow.outlets.get(int(frames.origins[row]))
+                if outlet is not None:
+                    orders = self.state.policy.wasted(outlet, [frames.batch.event(row)])
+                    outputs += self.state.messages(frames.epoch, number, [(outlet.peer, order) for order in orders])
+        return outputs
+
+    def _renewals(self) -> list[Output]:
+        outputs: list[Output] = []
+        old = self.state.now - 2 * self.lease
+        self.state.ended = {id_: each for id_, each in self.state.ended.items() if each[1] >= old}
+        for number, flow in self.state.flows():
+            outputs += self.state.messages(number, flow.share.number, flow.expire(self.state.now, self.lease))
+            for peer in sorted(flow.outlets):
+                outputs.append(Send(peer, Renew(number, flow.share.number, flow.renewed(peer))))
+        return outputs
+
+
+def _is_same(home: Home, id_: int, version: int, client: int, wanted: Filter) -> bool:
+    if home.version < version:
+        return False
+    if home.filter != wanted or home.client != client:
+        raise VersionError(f"subscription {id_} was something else as version {version}; raise the version")
+    return True

@@ -1,0 +1,166 @@
+"""A broker's share of a plan: what its router installs. Made from the whole plan, once, and checked there."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from overstory.errors import DataError, Problem
+from overstory.filters import Filter, parse_filter
+from overstory.model.plan import EVERYTHING, Plan
+from overstory.model.scenario import Scenario
+from overstory.model.spanning import minimum_spanning_tree
+from overstory.model.tables import STEERED
+from overstory.routing.messages import LATE
+
+Link = tuple[int, int]
+
+
+class FlowShare(msgspec.Struct, frozen=True):
+    number: int
+    events: Filter  # E
+    neighbours: frozenset[int]  # in its tree
+    rows: dict[int, Filter] = {}  # for links from here, to brokers and clients
+    everyone_advertises: bool = True  # every broker, everything, from the start; else only what is advertised counts
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A subscription of a client here, and the part of it that a flow serves."""
+
+    flow: int
+    subscription: int
+    client: int
+    filter: Filter
+    no_local: bool = False
+
+
+class Steered(msgspec.Struct, frozen=True):
+    """A member of a steered flow, wherever it is: an entry broker has to know them all."""
+
+    flow: int
+    filter: Filter
+    broker: int
+
+
+class Share(msgspec.Struct, frozen=True):
+    epoch: int
+    flows: dict[int, FlowShare]  # LATE among them
+    members: tuple[Member, ...] = ()
+    planned: frozenset[int] = frozenset()  # all subscriptions that the plan serves, here and elsewhere
+    steered: tuple[Steered, ...] = ()
+    prices: dict[Link, float] = {}  # of links between brokers, for steered flows
+    coalesce: bool = True
+    clients: frozenset[int] = frozenset()  # attached here
+
+
+def tree_shares(
+    tree: Iterable[Link], epoch: int = 0, everyone_advertises: bool = True, brokers: Iterable[int] = ()
+) -> dict[int, Share]:
+    """Of a plan that has only the flow for late subscriptions, on this tree."""
+    neighbours = _neighbours(tree, brokers)
+    everything = parse_filter(EVERYTHING)
+    return {
+        broker: Share(epoch, {LATE: FlowShare(LATE, everything, near, {}, everyone_advertises)})
+        for broker, near in neighbours.items()
+    }
+
+
+def shares_of(scenario: Scenario, plan: Plan, epoch: int) -> dict[int, Share]:
+    """Of every broker. Raises a ``DataError`` if a tree is none."""
+    brokers: list[int] = scenario.brokers["id"].to_pylist()
+    trees = _trees(plan, brokers)
+    ids = scenario.network.ids
+    ends = (ids[each].tolist() for each in minimum_spanning_tree(scenario.network))
+    late = _neighbours(zip(*ends, strict=True), brokers)
+    rows: dict[Link, dict[int, Filter]] = defaultdict(dict)
+    for row in plan.filters.to_pylist():
+        rows[row["flow"], row["source"]][row["target"]] = parse_filter(row["filter"])
+    events = {row["flow"]: parse_filter(row["events"]) for row in plan.flows.to_pylist()}
+    members, steered, planned = _members(scenario, plan)
+    prices = dict(
+        zip(
+            zip(ids[scenario.network.sources].tolist(), ids[scenario.network.targets].tolist(), strict=True),
+            scenario.network.prices.tolist(),
+            strict=True,
+        )
+    )
+    steering = {each.flow for each in steered}
+    entered = {broker: steering | {each.flow for each in members[broker]} for broker in brokers}
+    clients: dict[int, set[int]] = defaultdict(set)
+    for row in plan.attachments.to_pylist():
+        clients[row["broker"]].add(row["client"])
+    everything = parse_filter(EVERYTHING)
+    return {
+        broker: Share(
+            epoch,
+            {LATE: FlowShare(LATE, everything, late[broker])}
+            | {
+                flow: FlowShare(flow, events[flow], trees[flow][broker], rows[flow, broker])
+                for flow in events
+                if trees[flow][broker] or rows[flow, broker] or flow in entered[broker]
+            },
+            tuple(members[broker]),
+            planned,
+            steered,
+            prices if steered else {},
+            scenario.settings.coalesce,
+            frozenset(clients[broker]),
+        )
+        for broker in brokers
+    }
+
+
+def _trees(plan: Plan, brokers: list[int]) -> dict[int, dict[int, frozenset[int]]]:
+    """The neighbours of every broker in each flow. All brokers are in each, alone if its tree does not hold them."""
+    links: dict[int, list[Link]] = {flow: [] for flow in plan.flows["flow"].to_pylist()}
+    problems = []
+    joined: dict[int, dict[int, int]] = {flow: {} for flow in links}
+    for number, row in enumerate(plan.trees.to_pylist(), start=1):
+        flow, u, v = row["flow"], row["source"], row["target"]
+        if flow not in links:
+            problems.append(Problem("trees", number, "flow", f"there is no flow {flow}"))
+        elif not {u, v} <= set(brokers):
+            problems.append(Problem("trees", number, None, f"{u}–{v} is not a link between brokers"))
+        elif _root(joined[flow], u) == _root(joined[flow], v):
+            problems.append(Problem("trees", number, None, f"{u}–{v} closes a cycle in flow {flow}"))
+        else:
+            joined[flow][_root(joined[flow], u)] = _root(joined[flow], v)
+            links[flow].append((u, v))
+    for flow, some in links.items():
+        if len({_root(joined[flow], end) for link in some for end in link}) > 1:
+            problems.append(Problem("trees", None, None, f"the tree of flow {flow} is in several pieces"))
+    if problems:
+        raise DataError("the plan cannot be installed:", problems)
+    return {flow: _neighbours(some, brokers) for flow, some in links.items()}
+
+
+def _root(joined: dict[int, int], broker: int) -> int:
+    while joined.get(broker, broker) != broker:
+        broker = joined[broker]
+    return broker
+
+
+def _neighbours(tree: Iterable[Link], brokers: Iterable[int]) -> dict[int, frozenset[int]]:
+    near: dict[int, set[int]] = {broker: set() for broker in brokers}
+    for u, v in tree:
+        near.setdefault(u, set()).add(v)
+        near.setdefault(v, set()).add(u)
+    return {broker: frozenset(some) for broker, some in near.items()}
+
+
+def _members(scenario: Scenario, plan: Plan) -> tuple[Mapping[int, list[Member]], tuple[Steered, ...], frozenset[int]]:
+    """By broker; those of steered flows; and all of them."""
+    broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
+    subscriptions = {row["id"]: row for row in scenario.subscriptions.to_pylist()}
+    is_steered = {row["flow"]: row["kind"] == STEERED for row in plan.flows.to_pylist()}
+    members: dict[int, list[Member]] = defaultdict(list)
+    steered = []
+    for row in plan.members.to_pylist():
+        known = subscriptions[row["subscription"]]
+        broker = broker_of[known["client"]]
+        text = known["filter"] if row["part"] is None else f"({known['filter']}) AND ({row['part']})"
+        wanted = parse_filter(text)
+        members[broker].append(Member(row["flow"], known["id"], known["client"], wanted, known["no_local"]))
+        if is_steered[row["flow"]]:
+            steered.append(Steered(row["flow"], wanted, broker))
+    return members, tuple(steered), frozenset(plan.members["subscription"].to_pylist())

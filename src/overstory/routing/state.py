@@ -1,0 +1,118 @@
+"""What a router knows, and the few changes that all inputs are made of."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from overstory.errors import EpochError
+from overstory.filters import Filter
+from overstory.routing.epoch import Epoch
+from overstory.routing.flow import Flow, Orders
+from overstory.routing.messages import (
+    LATE,
+    Advertise,
+    Drained,
+    Message,
+    Output,
+    Packed,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from overstory.routing.outlet import Order
+from overstory.routing.policy import Policy
+
+
+class Home(msgspec.Struct):
+    """A subscription whose client is here, and the flows (epoch, flow) that it has joined."""
+
+    client: int
+    version: int
+    filter: Filter
+    no_local: bool
+    joined: set[tuple[int, int]]
+
+
+class State:
+    def __init__(self, broker: int, policy: Policy) -> None:
+        self.broker, self.policy = broker, policy
+        self.now = 0.0
+        self.epochs: dict[int, Epoch] = {}
+        self.active: int | None = None  # the epoch that events are stamped with
+        self.retired = -1  # and all before it
+        self.up: set[int] = set()
+        self.homes: dict[int, Home] = {}
+        self.ended: dict[int, tuple[int, float]] = {}  # the last version that a client here took back, and when
+        self.waiting: dict[int, list[tuple[int, Message]]] = {}  # for an epoch to be installed
+
+    def epoch(self, number: int) -> Epoch:
+        if number not in self.epochs:
+            raise EpochError(f"epoch {number} is not installed at broker {self.broker}")
+        return self.epochs[number]
+
+    def flows(self) -> Iterable[tuple[int, Flow]]:
+        """With the epoch of each."""
+        return ((number, flow) for number, epoch in self.epochs.items() for flow in epoch.flows.values())
+
+    def introduced(self, number: int, flow: Flow, peer: int) -> list[Output]:
+        """All that a neighbour has to know when it comes up, or when a plan does."""
+        outputs: list[Output] = [
+            Send(peer, Advertise(number, flow.share.number, (id_, each.version), each.filter))
+            for id_, each in flow.advertisements.items()
+            if each.hop != peer
+        ]
+        return outputs + self.messages(number, flow.share.number, flow.open_outlet(peer))
+
+    def join_plan(self, epoch: Epoch) -> list[Output]:
+        """The plan's members here join their flows; other subscriptions that are here join the flow for late ones."""
+        outputs = []
+        for each in epoch.share.members:
+            home = self.homes.setdefault(each.subscription, Home(each.client, 0, each.filter, each.no_local, set()))
+            outputs += self.join(epoch, home, each.subscription, each.flow, each.filter)
+        for id_, home in self.homes.items():
+            if id_ not in epoch.share.planned:
+                outputs += self.join(epoch, home, id_, LATE, home.filter)
+        return outputs
+
+    def join(self, epoch: Epoch, home: Home, id_: int, flow: int, wanted: Filter) -> list[Output]:
+        number, key = epoch.share.epoch, (id_, home.version)
+        home.joined.add((number, flow))
+        orders = epoch.flows[flow].subscribe(home.client, key, wanted, self.now, client=True, shy=home.no_local)
+        return self.messages(number, flow, orders)
+
+    def left(self, id_: int, home: Home) -> list[Output]:
+        """A subscription leaves all its flows."""
+        joined = sorted(each for each in home.joined if each[0] in self.epochs)
+        return [output for number, flow in joined for output in self.leave(number, flow, id_, home)]
+
+    def leave(self, number: int, flow: int, id_: int, home: Home) -> list[Output]:
+        """As far as the window of statistics says."""
+        epoch, key = self.epochs[number], (id_, home.version)
+        entry = epoch.flows[flow].entries.get((home.client, key))
+        prunes = None
+        if entry is not None and self.policy.statistics:
+            seen = epoch.window.of(entry.number, self.now)
+            if (seen.advertisements >= 0).all():  # else publishers are about of whom nobody knows where they are
+                prunes = self.policy.prunes(seen, epoch.flows[flow].matched_by(entry.filter))
+            epoch.window.forget(entry.number, self.now)
+        home.joined.discard((number, flow))
+        orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn=False)
+        return self.messages(number, flow, orders)
+
+    def drained(self, number: int) -> list[Output]:
+        return [Drained(number)] if self.epochs[number].has_drained else []
+
+    def messages(self, epoch: int, flow: int, orders: Orders) -> list[Output]:
+        """Orders as messages. With packing all for one neighbour are one."""
+        if not self.policy.packs or len(orders) < 2:
+            return [Send(peer, _message(epoch, flow, order)) for peer, order in orders]
+        by_peer: dict[int, list[Subscribe | Unsubscribe]] = {}
+        for peer, order in orders:
+            by_peer.setdefault(peer, []).append(_message(epoch, flow, order))
+        return [Send(peer, some[0] if len(some) == 1 else Packed(tuple(some))) for peer, some in by_peer.items()]
+
+
+def _message(epoch: int, flow: int, order: Order) -> Subscribe | Unsubscribe:
+    if order.filter is None:
+        return Unsubscribe(epoch, flow, order.key, order.prunes, order.withdrawn)
+    return Subscribe(epoch, flow, order.key, order.filter, order.triggered)
