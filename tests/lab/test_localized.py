@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -166,7 +167,7 @@ def test_there_may_be_no_events(tmp_path: Path) -> None:
         ({"event_neighbourhood": 0}, "event_neighbourhood must be 1 or more"),
     ],
 )
-def test_wrong_parameters_are_refused(wrong: dict[str, int], what: str) -> None:
+def test_wrong_parameters_are_refused(wrong: dict[str, Any], what: str) -> None:
     with pytest.raises(UsageError, match=what):
         Localized(**wrong)
 

@@ -1,18 +1,17 @@
 """SteinLib's files: what is read from them, what is wrong with them in one line, and how close we come."""
 
-import contextlib
-import io
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from overstory.cli import main
 from overstory.errors import DataError, UsageError
-from overstory.lab.experiments import EXPERIMENTS, run_experiment
-from overstory.lab.steinlib import read_optima, solve
+from overstory.lab.experiments.steinlib import read_optima, solve, totals
+from overstory.lab.measuring import number
+from overstory.lab.running import run_experiment
 from overstory.lab.stp import read_stp
+
+from .engines import Here
 
 STEINLIB = Path(__file__).parents[3] / "shared" / "data" / "steinlib"
 FILE = """33D32945 STP File, STP Format Version 1.0
@@ -93,7 +92,7 @@ def test_what_is_wrong_is_told_in_one_line(folder: Path, old: str, new: str, lin
 def test_no_way_to_a_terminal(folder: Path) -> None:
     (folder / "square.stp").write_text(FILE.replace("Nodes 5", "Nodes 6").replace("T 3", "T 6"))
     with pytest.raises(DataError, match="no way from node 1"):
-        run_experiment("steinlib", {"dir": str(folder)})
+        solve(path := folder / "square.stp", read_stp(path), 4, 1)
 
 
 @pytest.mark.parametrize(
@@ -105,19 +104,18 @@ def test_no_way_to_a_terminal(folder: Path) -> None:
         ({"dir": ".", "starts": 0}, "starts=0"),
     ],
 )
-def test_wrong_parameters(given: dict[str, str | int], words: str) -> None:
+def test_wrong_parameters(tmp_path: Path, given: dict[str, str | int], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        run_experiment("steinlib", dict(given))
-    with pytest.raises(UsageError, match="there are steinlib"):
-        run_experiment("nothing", {})
+        run_experiment("steinlib", dict(given), tmp_path, Here())
 
 
-def test_optima(folder: Path) -> None:
+def test_optima(folder: Path, tmp_path: Path) -> None:
     assert read_optima(folder) == {}
     (folder / "optima.csv").write_text(f"group,filename,opt\n{folder.name},square.stp,4.5\n")
-    result = run_experiment("steinlib", {"dir": str(folder)})
-    assert result.rows[0][:8] == ("square", 5, 7, 2, 4.5, 4.5, 4.5, 1.0)
-    assert result.totals == {"mean_ratio": 1.0, "mean_cost_to_bound": 1.0}
+    (row,) = run_experiment("steinlib", {"dir": str(folder)}, tmp_path / "store", Here()).rows
+    names = ("name", "nodes", "edges", "terminals", "cost", "bound", "optimum", "ratio")
+    assert tuple(row[name] for name in names) == ("square", 5, 7, 2, 4.5, 4.5, 4.5, 1.0)
+    assert totals([row]) == {"mean_ratio": 1.0, "mean_cost_to_bound": 1.0}
     (folder / "optima.csv").write_text(f"group,filename,opt\n{folder.name},square.stp,low\n")
     with pytest.raises(DataError, match=r"optima\.csv line 2: the optimum 'low'"):
         read_optima(folder)
@@ -126,32 +124,12 @@ def test_optima(folder: Path) -> None:
         read_optima(folder)
 
 
-def printed(*arguments: str) -> str:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        assert main(arguments) == 0
-    return out.getvalue()
-
-
-def test_commands(folder: Path) -> None:
-    assert all(name in printed("lab", "list") for name in EXPERIMENTS)
-    listed = json.loads(printed("lab", "list", "--json"))["experiments"]
-    assert [each["name"] for each in listed] == list(EXPERIMENTS)
-    table = printed("lab", "run", "steinlib", "--set", f"dir={folder}")
-    assert "square" in table
-    assert "mean cost to bound: 1.0000" in table
-    found = json.loads(printed("lab", "run", "steinlib", "--set", f"dir={folder}", "--json"))
-    assert found["format_version"] == 1
-    assert (found["mean_ratio"], found["rows"][0]["cost"], found["rows"][0]["optimum"]) == (None, 4.5, None)
-
-
 @pytest.mark.skipif(not STEINLIB.exists(), reason="SteinLib is not beside the project")
 @pytest.mark.parametrize("series", ["B", "C"])
-def test_two_per_cent_above_the_optimum(series: str) -> None:
-    result = run_experiment("steinlib", {"dir": str(STEINLIB / series)})
-    assert len(result.rows) >= 18
-    assert 1 <= float(str(result.totals["mean_ratio"])) < 1.02
-    for _, _, _, _, cost, bound, optimum, ratio, _ in result.rows:
-        assert bound is not None
-        assert np.all(np.diff([float(bound), float(str(optimum)), float(str(cost))]) >= 0)
-        assert ratio is not None
+def test_two_per_cent_above_the_optimum(series: str, tmp_path: Path) -> None:
+    rows = run_experiment("steinlib", {"dir": str(STEINLIB / series)}, tmp_path, Here()).rows
+    assert len(rows) >= 18
+    assert 1 <= number(totals(rows), "mean_ratio") < 1.02
+    for row in rows:
+        assert np.all(np.diff([number(row, name) for name in ("bound", "optimum", "cost")]) >= 0)
+        assert row["ratio"] is not None

@@ -11,21 +11,24 @@ import pytest
 
 from overstory.errors import DataError, UsageError
 from overstory.lab.aws_regions import CENTS, write_links
-from overstory.lab.experiments import run_experiment
+from overstory.lab.experiment import Parameters
+from overstory.lab.experiments.worth import NETWORKS, WAYS, cases, totals
 from overstory.lab.real_logs import LOGS, spread, write_log
+from overstory.lab.running import run_experiment
 from overstory.lab.topologies import topology
-from overstory.lab.worth import COLUMNS, NETWORKS, WAYS, cases
+
+from .engines import Here
 
 
-def test_a_small_network_is_planned_in_every_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = run_experiment("worth", {"data": str(tmp_path), "events": 200, "networks": 1})
-    (row,) = (dict(zip(COLUMNS, cells, strict=True)) for cells in result.rows)
+def test_a_small_network_is_planned_in_every_way(tmp_path: Path) -> None:
+    given: Parameters = {"data": str(tmp_path), "events": 200, "networks": 1}
+    rows = run_experiment("worth", given, tmp_path / "store", Here()).rows
+    row = rows[0]
     assert (row["network"], row["workload"], row["brokers"], row["links"]) == ("zoo:Abilene", "localized", 11, 14)
     assert all(float(row[way] or 0) >= 1 for way in WAYS)
-    assert [result.totals[f"mean_{way}"] for way in WAYS] == [row[way] for way in WAYS]
-    skipped = str(result.totals["skipped_for_want_of_data"])
+    assert [totals(rows)[f"mean_{way}"] for way in WAYS] == [row[way] for way in WAYS]
+    skipped = str(totals(rows)["skipped_for_want_of_data"])
     assert skipped.split(", ") == [str(case) for case in cases(0)]
-    assert capsys.readouterr().err == "localized on zoo:Abilene …\n"
 
 
 def test_there_are_twenty_networks_from_small_to_large() -> None:
@@ -36,7 +39,7 @@ def test_there_are_twenty_networks_from_small_to_large() -> None:
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
-        run_experiment("worth", {"data": str(tmp_path / "none")})
+        run_experiment("worth", {"data": str(tmp_path / "none")}, tmp_path, Here())
 
 
 def test_who_sends_pays(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/*
 README = (ROOT / "README.md").read_text()
 FILTERS = (ROOT / "docs" / "filters.md").read_text()
 SCENARIOS = (ROOT / "docs" / "scenarios.md").read_text()
+LAB = (ROOT / "docs" / "lab.md").read_text()
 
 
 def commands(page: str) -> Iterator[tuple[str, str]]:
@@ -98,7 +99,8 @@ def test_every_column_and_planner_is_documented() -> None:
     for reference in REFERENCES.values():
         assert f"| `{reference.name}` | {reference.summary} | {reference.guarantee} |" in SCENARIOS
     for experiment in EXPERIMENTS.values():
-        assert f"| `{experiment.name}` | {experiment.summary} |" in SCENARIOS
+        assert f"| `{experiment.name}` | {experiment.summary} |" in LAB
+        assert all(f"`{name}" in LAB for name in experiment.parameters)
 
 
 def test_the_settings_shown_are_all_there_are() -> None:

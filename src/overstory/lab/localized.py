@@ -4,7 +4,8 @@ A keyword has a home somewhere in the network, and its subscribers are drawn fro
 0.02 for the paper's Localized1, 0.15 for Localized2 and 1 for Uniform. The keywords of an event are drawn from what a
 small neighbourhood subscribes to, so that an event's keywords belong together, too. It is published anywhere.
 
-Every broker has one client, and every pair of a broker and a keyword is a subscription of its own.
+Every broker has one client, and every pair of a broker and a keyword is a subscription of its own; or, with
+``per_broker``, a broker has one subscription to any of its keywords.
 """
 
 import tempfile
@@ -38,11 +39,12 @@ class Localized(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keywords_per_event: int = 2  # at most; fewer where a neighbourhood does not subscribe to as many
     event_neighbourhood: int = 5  # the brokers closest to a random one, from whose subscriptions an event draws
     bytes: int = 1  # of an event
+    per_broker: bool = False  # one subscription to any of a broker's keywords, instead of one for each of them
 
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():
             least = 0 if name in ("events", "bytes") else 1
-            if name != "locality" and value < least:
+            if name not in ("locality", "per_broker") and value < least:
                 raise UsageError(f"{name} must be {least} or more, not {value}")
         if not 0 < self.locality <= 1:
             raise UsageError(f"locality must be more than 0 and at most 1, a share of all brokers, not {self.locality}")
@@ -61,7 +63,8 @@ def make_localized(folder: Path, topology: Topology, parameters: Localized, seed
     keyword, broker = draw_subscriptions(topology, parameters, subscription_dice)
     pools = pools_of(topology, parameters, keyword, broker, neighbourhood_dice)
     made_by: MadeBy = {"kind": "localized", "seed": seed, **topology.made_by, **msgspec.structs.asdict(parameters)}
-    tables = as_tables(topology) | _tables(topology.brokers, keyword, broker)
+    described = _per_broker if parameters.per_broker else _per_keyword
+    tables = as_tables(topology) | _tables(topology.brokers, *described(keyword, broker))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Beside the folder, so that moving the file in is only a change of name
@@ -124,15 +127,27 @@ def draw_keywords(pools: Pools, events: int, most: int, draw: np.random.Generato
     return starts, pools.keywords[(pools.offsets[pool][:, None] + chosen)[is_drawn]]
 
 
-def _tables(brokers: int, keyword: Ints, broker: Ints) -> dict[str, pa.Table]:
+def _per_keyword(keyword: Ints, broker: Ints) -> tuple[pa.Array, Ints]:
+    """Filters, and the broker of each."""
+    filters = pa.array([f"{ATTRIBUTE} HAS ANY ('{word}')" for word in _words(keyword)])
+    return filters.take(pa.array(keyword)), broker
+
+
+def _per_broker(keyword: Ints, broker: Ints) -> tuple[pa.Array, Ints]:
+    brokers, starts = np.unique(broker, return_index=True)
+    words = _words(keyword)
+    wanted = [", ".join(f"'{words[each]}'" for each in some.tolist()) for some in np.split(keyword, starts[1:])]
+    return pa.array([f"{ATTRIBUTE} HAS ANY ({each})" for each in wanted]), brokers
+
+
+def _tables(brokers: int, filters: pa.Array, broker: Ints) -> dict[str, pa.Table]:
     none = pa.nulls(brokers, pa.float64())
     clients = {"id": brokers + np.arange(brokers), "broker": np.arange(brokers), "x": none, "y": none}
-    filters = pa.array([f"{ATTRIBUTE} HAS ANY ('{word}')" for word in _words(keyword)])
     subscriptions = {
-        "id": np.arange(len(keyword)),
+        "id": np.arange(len(filters)),
         "client": brokers + broker,
-        "filter": filters.take(pa.array(keyword)),
-        "no_local": np.zeros(len(keyword), bool),
+        "filter": filters,
+        "no_local": np.zeros(len(filters), bool),
     }
     return {
         "clients": pa.table(clients, CLIENTS.schema),

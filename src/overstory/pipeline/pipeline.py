@@ -29,6 +29,7 @@ from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
 from overstory.pipeline.steiner import Crossings, card_of, crossings_of, without_links
+from overstory.pipeline.tasks import run_task
 from overstory.pipeline.validate import problems_of_filters, problems_of_plan, publishers_of, repeated_id
 
 if TYPE_CHECKING:
@@ -89,6 +90,16 @@ class Pipeline:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks that run beside each other."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    def run_task(self, function: Callable[[str], str], argument: str) -> str:
+        """A function of a text that is no step on tables: see ``tasks``."""
+        with as_ours(f"running {function.__name__}"):
+            return run_task(self.spark, function, argument)
 
     def events(self, scenario: Scenario) -> "DataFrame":
         """Read, and split: the log, each event with its part."""

@@ -38,6 +38,10 @@ class Workbench:
             raise UsageError(f"share={share}: it is more than 0 and at most 1")
         self.scenario, self.share = scenario, share
 
+    def load(self) -> None:
+        """After this the scenario's folder is not needed any more."""
+        _ = self._events, self.scenario.fingerprint, self.scenario.attributes
+
     @cached_property
     def _events(self) -> pa.RecordBatch:
         events = pq.read_table(self.scenario.events)

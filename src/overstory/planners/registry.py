@@ -110,7 +110,7 @@ PLANNERS = {
             "on events that it has not seen, if the sample is small; where interests are spread out it takes one tree",
             "Algorithm 3 (MULT, by Jaccard similarity) of Majumder et al., from filters instead of subscriptions",
             ("flows", "members", "trees"),
-            {"rows": MOST_ROWS, "trials": 8},
+            {"rows": MOST_ROWS, "trials": 8, "trees": "auto"},
             mult.plan,
         ),
         Planner(
@@ -121,7 +121,7 @@ PLANNERS = {
             "as mult does; and it is slow where many filters share events",
             "Algorithm 2 (MULT2, by cost) of Majumder et al., from filters instead of subscriptions",
             ("flows", "members", "trees"),
-            {"rows": MOST_ROWS, "trials": 8},
+            {"rows": MOST_ROWS, "trials": 8, "trees": "auto"},
             mult2.plan,
         ),
         Planner(

@@ -23,8 +23,15 @@ def plan(
 ) -> dict[str, pa.Table]:
     demand = demand_of(scenario, pipeline, base, count_of(parameters, "rows"))
     ground, seeds = ground_of(demand, demand.fit), seeds_of(parameters, seed)
-    cluster = compute_multiple_trees_2(ground, demand, seeds)
+    wanted = parameters["trees"]
+    cluster = compute_multiple_trees_2(ground, demand, seeds) if wanted == "auto" else _cut(demand, parameters)
     return as_tables(scenario, demand, *with_trees(ground, demand, cluster, seeds))
+
+
+def _cut(demand: Demand, parameters: Mapping[str, Value]) -> Ints:
+    """The configuration on the way that has so many clusters, or as many as there are filters."""
+    tree = dendrogram(demand)
+    return tree.clusters_after(max(tree.leaves - count_of(parameters, "trees"), 0))[tree.leaf_of]
 
 
 def compute_multiple_trees_2(ground: Ground, demand: Demand, seeds: Sequence[int]) -> Ints:

@@ -32,16 +32,17 @@ def plan(
     demand = demand_of(scenario, pipeline, base, count_of(parameters, "rows"))
     ground, seeds = ground_of(demand, demand.fit), seeds_of(parameters, seed)
     _, start = np.unique(demand.item_predicate, return_inverse=True)
-    cluster = compute_multiple_trees_1(ground, demand, start, seeds[:1])
+    least = 1 if parameters["trees"] == "auto" else count_of(parameters, "trees")
+    cluster = compute_multiple_trees_1(ground, demand, start, seeds[:1], least)
     return as_tables(scenario, demand, *with_trees(ground, demand, cluster, seeds))
 
 
-def compute_multiple_trees_1(ground: Ground, demand: Demand, start: Ints, seeds: Sequence[int]) -> Ints:
-    """The cluster of each item, from those that it starts with, numbered from 0."""
+def compute_multiple_trees_1(ground: Ground, demand: Demand, start: Ints, seeds: Sequence[int], least: int = 1) -> Ints:
+    """The cluster of each item, from those that it starts with, numbered from 0; at least so many."""
     count = int(start.max(initial=-1)) + 1
     pairs = _Pairs(ground, clusters_of(ground, demand, start, count), seeds)
     within = np.arange(2 * count)  # by cluster: the one that it has become part of
-    while (best := pairs.best()) is not None:
+    while len(pairs.clusters) > least and (best := pairs.best()) is not None:
         within[list(best)] = pairs.merge(*best)
     while not np.array_equal(within, within[within]):
         within = within[within]

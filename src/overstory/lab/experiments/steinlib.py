@@ -2,8 +2,9 @@
 known."""
 
 import csv
+import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +14,12 @@ from overstory.errors import DataError, UsageError
 from overstory.kernels.ascent import ascent_bounds
 from overstory.kernels.distances import distances_to
 from overstory.kernels.steiner import graph_of, steiner_trees
-from overstory.lab.results import Cell, Result
+from overstory.lab.experiment import BySeed, Experiment, Figure, Line, Parameters, Row, Settings
+from overstory.lab.measuring import number
 from overstory.lab.stp import Problem, read_stp
 from overstory.model.plan import Value
 from overstory.pipeline.bound import scaled
 
-COLUMNS = ("name", "nodes", "edges", "terminals", "cost", "bound", "optimum", "ratio", "seconds")
 OPTIMA = "optima.csv"  # in the folder or the one above it, with columns group (a folder), filename and opt
 
 
@@ -27,26 +28,71 @@ class Solved(NamedTuple):
     bound: float
 
 
-def run(parameters: Mapping[str, Value]) -> Result:
+def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
+    """A file each, known by its content. Instances are small: a quick run leaves none out."""
     folder = Path(str(parameters["dir"]))
     starts, roots = (_count(name, parameters[name]) for name in ("starts", "roots"))
     paths = sorted(folder.rglob("*.stp"))
     if not paths:
         raise UsageError(f"dir={folder}: there are no .stp files")
     optima = read_optima(folder)
-    rows: list[tuple[Cell, ...]] = []
-    ratios, gaps = [], []
     for path in paths:
-        problem, began = read_stp(path), time.monotonic()
-        found = solve(path, problem, starts, roots)
-        seconds = round(time.monotonic() - began, 3)
-        optimum = optima.get((path.parent.name, path.name))
-        ratio = found.cost / optimum if optimum else None
-        sizes = problem.nodes, problem.edges, len(set(problem.terminals))
-        rows.append((problem.name, *sizes, found.cost, found.bound, optimum, ratio, seconds))
-        ratios += [] if ratio is None else [ratio]
-        gaps += [found.cost / found.bound] if found.bound else []
-    return Result(COLUMNS, rows, {"mean_ratio": _mean(ratios), "mean_cost_to_bound": _mean(gaps)})
+        yield {
+            "file": str(path.resolve()),
+            "content": hashlib.sha256(path.read_bytes()).hexdigest()[:16],
+            "optimum": optima.get((path.parent.name, path.name)),
+            "starts": starts,
+            "roots": roots,
+            "seed": 0,
+        }
+
+
+def run(settings: Settings) -> list[Row]:
+    path, optimum = Path(str(settings["file"])), settings["optimum"]
+    problem, began = read_stp(path), time.perf_counter()
+    found = solve(path, problem, _count("starts", settings["starts"]), _count("roots", settings["roots"]))
+    seconds = round(time.perf_counter() - began, 3)
+    return [
+        {
+            "name": problem.name,
+            "group": path.parent.name,
+            "nodes": problem.nodes,
+            "edges": problem.edges,
+            "terminals": len(set(problem.terminals)),
+            "cost": found.cost,
+            "bound": found.bound,
+            "optimum": optimum,
+            "ratio": found.cost / float(optimum) if isinstance(optimum, int | float) and optimum else None,
+            "seconds": seconds,
+        }
+    ]
+
+
+def totals(rows: Sequence[Row]) -> Row:
+    ratios = [number(row, "ratio") for row in rows if row["ratio"] is not None]
+    gaps = [number(row, "cost") / number(row, "bound") for row in rows if row["bound"]]
+    return {"mean_ratio": _mean(ratios), "mean_cost_to_bound": _mean(gaps)}
+
+
+def above_optimum(rows: Sequence[Row]) -> BySeed:
+    """In percent, on the mean of all instances."""
+    mean = totals(rows)["mean_ratio"]
+    return {} if mean is None else {0: 100 * (float(mean) - 1)}
+
+
+def figures(rows: Sequence[Row]) -> list[Figure]:
+    """A point for each instance, in the order of its terminals' share of the nodes."""
+    known = sorted(
+        (row for row in rows if row["optimum"]), key=lambda row: number(row, "terminals") / number(row, "nodes")
+    )
+    if not known:
+        return []
+    place, still = [float(at) for at in range(len(known))], [0.0] * len(known)
+    shown = [
+        Line(name, place, [number(row, part) / number(row, "optimum") for row in known], still)
+        for name, part in (("tree", "cost"), ("bound", "bound"))
+    ]
+    return [Figure("steinlib", "Trees and bounds", "instances, by share of terminals", "times the optimum", shown)]
 
 
 def solve(path: Path, problem: Problem, starts: int, roots: int) -> Solved:
@@ -97,3 +143,16 @@ def _count(name: str, value: Value) -> int:
 
 def _mean(values: list[float]) -> float | None:
     return float(np.mean(values)) if values else None
+
+
+EXPERIMENT = Experiment(
+    "steinlib",
+    "Steiner trees and their bounds, on a folder of .stp files, against known optima",
+    cells,
+    run,
+    figure="ours",
+    parameters={"dir": None, "starts": 16, "roots": 4},
+    measures={"tree_above_optimum": above_optimum},
+    figures=figures,
+    totals=totals,
+)

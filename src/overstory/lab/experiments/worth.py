@@ -5,10 +5,11 @@ bound on it, which also is of that part. ``direct`` is unicast; ``many_trees`` s
 do, ``coalesced`` one copy while trees share links.
 """
 
-import sys
+import atexit
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,14 +17,16 @@ import msgspec
 
 from overstory.errors import UsageError
 from overstory.lab.aws_regions import LATENCIES, write_links
+from overstory.lab.experiment import Experiment, Figure, Line, Parameters, Row, Settings
 from overstory.lab.importing import Import, import_scenario
 from overstory.lab.localized import Localized, make_localized
+from overstory.lab.measuring import number
 from overstory.lab.real_logs import LOGS, write_log
-from overstory.lab.results import Cell, Result
 from overstory.lab.topologies import topology
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.pipeline import Pipeline
+from overstory.pipeline.workbench import Workbench
 from overstory.planners.registry import make_plan
 from overstory.planners.trees.parameters import count_of
 
@@ -71,7 +74,6 @@ WAYS = {
     "many_trees": Way("tree-search", {}, False),
     "coalesced": Way("tree-search", {}, True),
 }
-COLUMNS = ("network", "workload", "brokers", "links", *WAYS, "bound", "trees")
 
 
 class Case(NamedTuple):
@@ -96,27 +98,46 @@ class Costs(NamedTuple):
         return {way: cost / self.bound if self.bound else None for way, cost in self.by_way.items()}
 
 
-def run(parameters: Mapping[str, Value]) -> Result:
+def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
     data = Path(str(parameters["data"]))
     if not data.is_dir():
         raise UsageError(f"data={data}: there is no such folder")
     events, networks = (count_of(parameters, name) for name in ("events", "networks"))
-    rows: list[tuple[Cell, ...]] = []
-    ratios: list[dict[str, float | None]] = []
-    skipped = []
-    with tempfile.TemporaryDirectory(prefix="overstory-worth-") as folder, Pipeline() as pipeline:
-        for number, case in enumerate(cases(networks)):
-            if not all((data / file).is_file() for file in case.needs()):
-                skipped.append(str(case))
-                continue
-            print(f"{case} …", file=sys.stderr, flush=True)
-            scenario = make(case, Path(folder) / str(number), data, events, pipeline)
-            costs = costs_of(scenario, pipeline)
-            ratios.append(costs.ratios())
-            sizes = len(scenario.network), len(scenario.network.targets) // 2
-            rows.append((*case, *sizes, *ratios[-1].values(), costs.bound, costs.trees))
-    totals: dict[str, Cell] = {f"mean_{way}": _mean([each[way] for each in ratios]) for way in WAYS}
-    return Result(COLUMNS, rows, totals | ({"skipped_for_want_of_data": ", ".join(skipped)} if skipped else {}))
+    for case in cases(networks):
+        yield {
+            "network": case.network,
+            "workload": case.workload,
+            "data": str(data.resolve()),
+            "there": all((data / file).is_file() for file in case.needs()),
+            "events": min(events, 1000) if quick else events,
+            "seed": SEED,
+        }
+
+
+def run(settings: Settings) -> list[Row]:
+    case, data = Case(str(settings["network"]), str(settings["workload"])), Path(str(settings["data"]))
+    if not settings["there"]:
+        return [case._asdict() | {"skipped": f"for want of {', '.join(case.needs())}"}]
+    with tempfile.TemporaryDirectory(prefix="overstory-worth-") as folder:
+        scenario = make(case, Path(folder) / "scenario", data, count_of(settings, "events"))
+        costs = costs_of(scenario)
+    sizes = {"brokers": len(scenario.network), "links": len(scenario.network.targets) // 2}
+    return [case._asdict() | sizes | costs.ratios() | {"bound": costs.bound, "trees": costs.trees}]
+
+
+def totals(rows: Sequence[Row]) -> Row:
+    skipped = [f"{row['workload']} on {row['network']}" for row in rows if row.get("skipped")]
+    means: Row = {f"mean_{way}": _mean(rows, way) for way in WAYS}
+    return means | ({"skipped_for_want_of_data": ", ".join(skipped)} if skipped else {})
+
+
+def figures(rows: Sequence[Row]) -> list[Figure]:
+    known = [row for row in rows if not row.get("skipped") and row["direct"] is not None]
+    place = [float(at) for at in range(len(known))]
+    shown = [Line(way, place, [number(row, way) for row in known], [0.0] * len(known)) for way in WAYS]
+    note = "; ".join(f"{at}: {row['workload']} on {row['network']}" for at, row in enumerate(known))
+    title = "Networks and logs, held out"
+    return [Figure("worth", title, "network and workload", "times the certified bound", shown, note=note)]
 
 
 def cases(networks: int) -> Iterator[Case]:
@@ -124,7 +145,7 @@ def cases(networks: int) -> Iterator[Case]:
     yield from (Case(network, log) for network in LOG_NETWORKS for log in LOGS)
 
 
-def make(case: Case, folder: Path, data: Path, events: int, pipeline: Pipeline) -> Scenario:
+def make(case: Case, folder: Path, data: Path, events: int) -> Scenario:
     if case.workload == LOCALIZED:
         network = topology(case.network)
         keywords = KEYWORDS_PER_BROKER * network.brokers
@@ -141,22 +162,42 @@ def make(case: Case, folder: Path, data: Path, events: int, pipeline: Pipeline) 
     if case.network == AWS:
         links = write_links(data / LATENCIES, folder.with_suffix(".csv"))
         what = msgspec.structs.replace(what, topology=str(links))
-    import_scenario(folder, what, pipeline)
+    import_scenario(folder, what, _pipeline())
     return read_scenario(folder)
 
 
-def costs_of(scenario: Scenario, pipeline: Pipeline) -> Costs:
-    """The pipeline matches the events once: how copies are counted does not change who wants them."""
+def costs_of(scenario: Scenario) -> Costs:
     cards = {}
     for name, way in WAYS.items():
         counted = replace(scenario, settings=msgspec.structs.replace(scenario.settings, coalesce=way.coalesce))
-        plan = make_plan(way.planner, counted, pipeline, way.parameters, SEED)
-        cards[name] = pipeline.score(counted, plan).card
+        bench = Workbench(counted)
+        cards[name] = bench.score(make_plan(way.planner, counted, bench, way.parameters, SEED), name == "coalesced")
     last = cards["coalesced"]
     by_way = {name: card.cost_held_out for name, card in cards.items()}
     return Costs(by_way, last.lower_bound_held_out, last.flows)
 
 
-def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
+@cache
+def _pipeline() -> Pipeline:
+    """Logs are imported by Spark: one for all cells, until the process ends."""
+    started = Pipeline()
+    atexit.register(started.close)
+    return started
+
+
+def _mean(rows: Sequence[Row], name: str) -> float | None:
+    known = [number(row, name) for row in rows if row.get(name) is not None]
     return sum(known) / len(known) if known else None
+
+
+EXPERIMENT = Experiment(
+    "worth",
+    "unicast, one tree and many against the least possible, on real networks, cloud regions and real logs",
+    cells,
+    run,
+    figure="ours",
+    parameters={"data": None, "events": 10_000, "networks": len(NETWORKS)},
+    figures=figures,
+    totals=totals,
+    on_driver=True,
+)

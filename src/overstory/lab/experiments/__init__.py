@@ -1,0 +1,40 @@
+"""The registry of experiments. Commands, claims and documents read it."""
+
+from overstory.errors import UsageError
+from overstory.lab.experiment import Experiment
+from overstory.lab.experiments import (
+    steinlib,
+    trees_bound,
+    trees_coalesced,
+    trees_cost,
+    trees_count,
+    trees_flooding,
+    trees_keywords,
+    trees_readings,
+    trees_sampling,
+    trees_time,
+    trees_topology,
+    worth,
+)
+
+EVERY: tuple[Experiment, ...] = (
+    trees_sampling.EXPERIMENT,
+    trees_cost.EXPERIMENT,
+    trees_count.EXPERIMENT,
+    trees_time.EXPERIMENT,
+    steinlib.EXPERIMENT,
+    trees_bound.EXPERIMENT,
+    trees_coalesced.EXPERIMENT,
+    trees_flooding.EXPERIMENT,
+    trees_topology.EXPERIMENT,
+    trees_keywords.EXPERIMENT,
+    trees_readings.EXPERIMENT,
+    worth.EXPERIMENT,
+)
+EXPERIMENTS = {experiment.name: experiment for experiment in EVERY}
+
+
+def experiment_named(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise UsageError(f"there is no experiment '{name}'; there are {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]

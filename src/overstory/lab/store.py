@@ -1,0 +1,158 @@
+"""Where results are kept: one Parquet file for each cell, under what it depends on.
+
+1. A file's name is the fingerprint of the cell's settings, then that of the code. What was computed by other code, or
+   with other settings, is never taken for it.
+2. A file is written beside its place and moved there: it is whole, or it is not there. So a run that was killed goes on
+   where it was.
+3. A cell that failed leaves the reason instead, and is tried again by the next run.
+4. When a cell is computed again by other code, and gives other numbers, that is noted in the new file.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from overstory.errors import DataError, UsageError
+from overstory.lab.code import code_fingerprint
+from overstory.lab.experiment import Experiment, Row, Settings
+
+FORMAT = 1
+ABOUT = b"overstory"  # the metadata of a file
+LAST_RUN = "last-run.json"
+SAME = 1e-9  # relative: rounding may differ
+
+
+@dataclass(frozen=True)
+class Stored:
+    settings: Settings
+    rows: list[Row]
+    seconds: float
+    failure: str | None = None
+    changed: str | None = None  # what is other than before, when other code computed it
+
+
+@dataclass(frozen=True)
+class LastRun:
+    parameters: Row
+    quick: bool
+    only: Row
+
+
+class Store:
+    def __init__(self, folder: Path, experiment: Experiment) -> None:
+        self.folder, self.experiment = folder / experiment.name, experiment
+        self.code = code_fingerprint(experiment.run.__module__)
+
+    def path_of(self, settings: Settings) -> Path:
+        return self.folder / f"{fingerprint_of(settings)}-{self.code}.parquet"
+
+    def get(self, settings: Settings) -> Stored | None:
+        path = self.path_of(settings)
+        return read(path) if path.exists() else None
+
+    def put(self, settings: Settings, rows: list[Row], seconds: float, failure: str | None = None) -> Stored:
+        changed = None if failure else self._changed(settings, rows)
+        stored = Stored(settings, rows, seconds, failure, changed)
+        write(self.path_of(settings), stored)
+        return stored
+
+    def stale(self, cells: Iterable[Settings]) -> int:
+        """How many of these cells have results, but only of other code."""
+        return sum(not self.path_of(cell).exists() and any(self._others(cell)) for cell in cells)
+
+    def note_run(self, run: LastRun) -> None:
+        about = {"format": FORMAT, "parameters": run.parameters, "quick": run.quick, "only": run.only}
+        put_file(self.folder / LAST_RUN, json.dumps(about, indent=1).encode())
+
+    def last_run(self) -> LastRun | None:
+        path = self.folder / LAST_RUN
+        if not path.exists():
+            return None
+        try:
+            about = json.loads(path.read_text("utf-8"))
+            if about["format"] != FORMAT:
+                raise DataError(f"{path} is of another version ({about['format']}, not {FORMAT}); use another --store")
+            return LastRun(about["parameters"], about["quick"], about["only"])
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{path} is not what a run leaves; remove it and run again") from None
+
+    def _others(self, settings: Settings) -> Iterator[Path]:
+        """Results of other code, the oldest first."""
+        every = self.folder.glob(f"{fingerprint_of(settings)}-*.parquet")
+        mine = self.path_of(settings)
+        yield from sorted((path for path in every if path != mine), key=lambda path: path.stat().st_mtime)
+
+    def _changed(self, settings: Settings, rows: list[Row]) -> str | None:
+        for path in reversed(list(self._others(settings))):
+            before = read(path)
+            if before.failure is None:
+                return difference(before.rows, rows, self.experiment.clocked)
+        return None
+
+
+def fingerprint_of(settings: Settings) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def difference(before: Sequence[Row], now: Sequence[Row], clocked: Sequence[str]) -> str | None:
+    """The first thing that is not as it was."""
+    if len(before) != len(now):
+        return f"{len(now)} rows, where there were {len(before)}"
+    for old, new in zip(before, now, strict=True):
+        for name in sorted(old.keys() | new.keys()):
+            was, is_ = old.get(name), new.get(name)
+            if name not in clocked and not _same(was, is_):
+                return f"{name} is {is_}, and was {was}"
+    return None
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) <= SAME * max(abs(one), abs(other))
+    return one == other
+
+
+def write(path: Path, stored: Stored) -> None:
+    about = {
+        "format": FORMAT,
+        "settings": stored.settings,
+        "seconds": stored.seconds,
+        "failure": stored.failure,
+        "changed": stored.changed,
+    }
+    table = pa.Table.from_pylist(stored.rows) if stored.rows else pa.table({})
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({ABOUT: json.dumps(about).encode()}), buffer)
+    put_file(path, buffer.getvalue().to_pybytes())
+
+
+def read(path: Path) -> Stored:
+    try:
+        table = pq.read_table(path)
+        about: dict[str, Any] = json.loads((table.schema.metadata or {})[ABOUT])
+    except (pa.ArrowInvalid, KeyError, ValueError):
+        raise DataError(f"{path} is not a result of the lab; remove it and run again") from None
+    if about["format"] != FORMAT:
+        raise DataError(f"{path} is of another version ({about['format']}, not {FORMAT}); use another --store")
+    return Stored(about["settings"], table.to_pylist(), about["seconds"], about["failure"], about["changed"])
+
+
+def put_file(path: Path, content: bytes) -> None:
+    """All of it, or nothing."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise UsageError(f"cannot write {path}: {error.strerror or error}; give another --store") from None
