@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = "--json" in given
     try:
         arguments = parser().parse_args(given)
-        arguments.run(arguments)
+        code: int | None = arguments.run(arguments)
         sys.stdout.flush()
     except OverstoryError as error:
         print_error(error, as_json)
@@ -59,4 +59,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("overstory: interrupted", file=sys.stderr)
         return FAILED
-    return OK
+    return code or OK
