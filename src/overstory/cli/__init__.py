@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from overstory.cli import bursts as bursts_command
 from overstory.cli import demo as demo_command
 from overstory.cli import filter as filter_command
 from overstory.cli import lab as lab_command
@@ -22,7 +23,7 @@ from overstory.errors import InfeasibleError, OverstoryError, StalePlanError, Us
 
 OK, FAILED, STALE, INFEASIBLE, USAGE = 0, 1, 3, 4, 64
 CODES = ((UsageError, USAGE), (StalePlanError, STALE), (InfeasibleError, INFEASIBLE), (OverstoryError, FAILED))
-COMMANDS = (demo_command, scenario_command, plan_command, lab_command, filter_command)
+COMMANDS = (demo_command, scenario_command, plan_command, bursts_command, lab_command, filter_command)
 
 
 class Arguments(argparse.ArgumentParser):

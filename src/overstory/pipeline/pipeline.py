@@ -22,6 +22,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
+from overstory.pipeline.bursts import Burst, bursts_of
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, FIT, reduced, split
 from overstory.pipeline.predicates import Predicates
@@ -196,6 +197,20 @@ class Pipeline:
         self.tell("counting traffic")
         with as_ours("counting traffic"):
             return known, rows, totals_of(rows, known)
+
+    def bursts(self, scenario: Scenario, plan: Plan, top: int, threshold: float) -> list[Burst]:
+        """Subscriptions whose removal would uncover most others: see ``bursts``."""
+        publishers = self.publishers(scenario)
+        problems = problems_of_plan(scenario, plan, publishers)
+        if problems:
+            raise DataError("the plan breaks the law:", problems)
+
+        def rows_for(known: Metered) -> "DataFrame":
+            return self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
+
+        self.tell("predicting bursts")
+        with as_ours("predicting bursts"):
+            return bursts_of(scenario, plan, publishers, rows_for, top, threshold)
 
     def steiner(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Crossings:
         """A Steiner tree for each event: kept, as a reference and a planner may both ask for it."""
