@@ -12,7 +12,7 @@ from overstory.model.scenario import read_scenario
 from overstory.pipeline.bursts import POLICIES
 from overstory.planners import defaults
 
-WIDEST = 36  # characters of a filter that are shown
+WIDEST = 26  # characters of a filter that are shown
 
 
 def add_to(commands: Any) -> None:
@@ -46,7 +46,7 @@ def run_bursts(arguments: argparse.Namespace) -> None:
     if not found:
         print("no subscription covers another: removing one uncovers nothing")
         return
-    columns = ("subscription", "broker", "filter", "events", "similarity", "links", "new roots", *POLICIES, "in vain")
+    columns = ("id", "broker", "filter", "events", "alike", "links", "new roots", *POLICIES, "in vain")
     rows = [
         (
             each.subscription,
@@ -62,4 +62,5 @@ def run_bursts(arguments: argparse.Namespace) -> None:
         for each in found
     ]
     print(table(columns, rows))
-    print("policies: messages on a link, on average; in vain: crossings that selective pruning would leave behind")
+    print("alike: the share of its events that others want; new roots: on the link with most of them")
+    print("none to cost: messages on a link, on average; in vain: crossings that selective pruning would leave behind")

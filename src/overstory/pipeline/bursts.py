@@ -79,14 +79,17 @@ class Ground(NamedTuple):
     candidates: list[Candidate]
 
 
-def bursts_of(
-    scenario: Scenario, plan: Plan, publishers: Ints, rows_for: Any, top: int = 20, threshold: float = 0.9
-) -> list[Burst]:
-    """The ``top`` of them by what active covering would send. ``rows_for`` gives the reduced log for a plan's rules."""
+def check(top: int, threshold: float) -> None:
     if not 0 <= threshold <= 1:
         raise UsageError(f"threshold={threshold}: it is a share, from 0 to 1")
     if top < 1:
         raise UsageError(f"top={top}: it is a number from 1 on")
+
+
+def bursts_of(
+    scenario: Scenario, plan: Plan, publishers: Ints, rows_for: Any, top: int = 20, threshold: float = 0.9
+) -> list[Burst]:
+    """The ``top`` of them by what active covering would send. ``rows_for`` gives the reduced log for a plan's rules."""
     known = metered(scenario, plan, publishers)
     covers = covers_of(tuple(known.predicates.texts))
     grounds = grounds_of(scenario, plan, known, covers)

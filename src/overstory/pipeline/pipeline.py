@@ -22,7 +22,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
-from overstory.pipeline.bursts import Burst, bursts_of
+from overstory.pipeline.bursts import Burst, bursts_of, check
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, FIT, reduced, split
 from overstory.pipeline.predicates import Predicates
@@ -200,6 +200,7 @@ class Pipeline:
 
     def bursts(self, scenario: Scenario, plan: Plan, top: int, threshold: float) -> list[Burst]:
         """Subscriptions whose removal would uncover most others: see ``bursts``."""
+        check(top, threshold)
         publishers = self.publishers(scenario)
         problems = problems_of_plan(scenario, plan, publishers)
         if problems:
