@@ -100,7 +100,11 @@ class Flow:
         """Whether somebody behind the neighbour may publish what is wanted."""
         if self.share.everyone_advertises:
             return True
-        return any(self.advertisements[each].filter.intersects(wanted) for each in self._sent_by.get(peer, ()))
+        for each in self._sent_by.get(peer, ()):
+            announced = self.advertisements[each].filter
+            if _is_everything(announced) or announced.intersects(wanted):
+                return True
+        return False
 
     def matched_by(self, wanted: Filter) -> list[int]:
         """Advertisements of other brokers that a subscription meets."""
@@ -196,3 +200,8 @@ class Flow:
                 outlet.drop(key)
                 outlet.sent.discard(key)
         return frozenset(outlet.sent)
+
+
+def _is_everything(announced: Filter) -> bool:
+    """Seen at a glance."""
+    return any(not box.sets and not box.residuals for box in announced.boxes)

@@ -41,7 +41,7 @@ class Subscribe(msgspec.Struct, frozen=True):
     flow: int
     key: Key
     filter: Filter
-    triggered: bool = False  # by an unsubscription that left it uncovered
+    triggered: bool = False  # by an unsubscription that left it uncovered, here or before
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):

@@ -65,6 +65,8 @@ def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
     if flow.knows_subscription(peer, message.key, message.filter):
         return []
     orders = flow.subscribe(peer, message.key, message.filter, state.now)
+    if message.triggered:
+        orders = [(each, order._replace(triggered=order.filter is not None)) for each, order in orders]
     outputs = state.messages(message.epoch, message.flow, orders)
     home = state.homes.get(message.key[0])
     if home is not None and home.version < message.key[1]:  # its client has subscribed again elsewhere

@@ -30,8 +30,9 @@ import numpy as np
 from overstory.errors import EpochError, RoutingError, UnknownTreeError, VersionError
 from overstory.filters import Filter
 from overstory.matching import Batch, Matches
+from overstory.model.values import Attributes
 from overstory.routing.epoch import Epoch
-from overstory.routing.frames import NOWHERE, Frames, Header, Ints, Routed
+from overstory.routing.frames import NOWHERE, Flows, Frames, Header, Ints, Routed
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.messages import LATE, Acknowledge, Advertise, Message, Output, Packed, Renew, Send, Unadvertise
 from overstory.routing.moves import Moves
@@ -230,8 +231,23 @@ class Router:
             header.distances,
             header.counts,
         )
-        vain = np.flatnonzero((routed.interests == 0) & (frames.origins != NOWHERE))
-        return self._wasted(frames, vain) if len(vain) else []
+        outputs: list[Output] = []
+        for row in np.flatnonzero((routed.interests == 0) & (frames.origins != NOWHERE)).tolist():
+            outputs += self.came_in_vain(
+                frames.epoch, frames.flows[row], int(frames.origins[row]), frames.batch.event(row)
+            )
+        return outputs
+
+    def came_in_vain(self, number: int, flows: Flows, peer: int, event: Attributes) -> list[Output]:
+        """A neighbour sent an event that nobody here wants: the policy may want to know."""
+        outputs: list[Output] = []
+        for each in sorted(flows):
+            flow = self.state.epoch(number).flows.get(each)
+            outlet = None if flow is None else flow.outlets.get(peer)
+            if outlet is not None:
+                orders = self.state.policy.wasted(outlet, [event])
+                outputs += self.state.messages(number, each, [(peer, order) for order in orders])
+        return outputs
 
     # Neighbours' messages, and time
 
@@ -295,18 +311,6 @@ class Router:
                     rows.append((flow.share.number, self.state.broker, peer, wanted[0].union(*wanted[1:])))
             rows += [(flow.share.number, self.state.broker, peer, row) for peer, row in sorted(flow.share.rows.items())]
         return rows
-
-    def _wasted(self, frames: Frames, vain: Ints) -> list[Output]:
-        """Of events that came in vain the policy may want to know."""
-        outputs: list[Output] = []
-        for row in vain.tolist():
-            for number in sorted(frames.flows[row]):
-                flow = self.state.epochs[frames.epoch].flows.get(number)
-                outlet = None if flow is None else flow.outlets.get(int(frames.origins[row]))
-                if outlet is not None:
-                    orders = self.state.policy.wasted(outlet, [frames.batch.event(row)])
-                    outputs += self.state.messages(frames.epoch, number, [(outlet.peer, order) for order in orders])
-        return outputs
 
     def _renewals(self) -> list[Output]:
         outputs: list[Output] = []

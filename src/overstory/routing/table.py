@@ -41,6 +41,7 @@ class Table:
 
     def __init__(self) -> None:
         self.index = FilterIndex()
+        self.size = 0  # entries
         self.changes = 0  # that entries have seen
         self._way_of: dict[Way, int] = {}
         self._ways = np.zeros((3, 0), np.int64)  # flows, peers, whether they are clients
@@ -53,7 +54,7 @@ class Table:
         self._silent = self._shy_ones = 0  # entries that do not cross, and shy ones
 
     def __len__(self) -> int:
-        return len(self.index)
+        return self.size
 
     def add(self, way: Way, wanted: Filter, subscription: int = NONE, crosses: bool = True, shy: bool = False) -> int:
         number = self.index.add(wanted)
@@ -64,6 +65,7 @@ class Table:
         self._crosses[number], self._shy[number] = crosses, shy
         self._silent += not crosses
         self._shy_ones += shy
+        self.size += 1
         self.changes += 1
         return number
 
@@ -71,6 +73,7 @@ class Table:
         self.index.remove(number)
         self._silent -= not self._crosses[number]
         self._shy_ones -= int(self._shy[number])
+        self.size -= 1
         self.changes += 1
 
     def match(self, frames: Frames) -> Matches:

@@ -27,14 +27,25 @@ class Window:
         self._rows = np.zeros((5, 0), np.int64)
         self._times = np.zeros(0)
         self._fresh: list[tuple[float, Ints]] = []
+        self._single: list[tuple[float, int, int, Ints, int, int]] = []
 
     def record(
         self, now: float, publications: Ints, advertisements: Ints, subscriptions: Ints, distances: Ints, counts: Ints
     ) -> None:
         """Subscriptions by their numbers in the table."""
+        if self._single:
+            self._gather(now)
         if len(subscriptions):
             rows = np.stack([publications, advertisements, subscriptions, distances, counts])
             self._fresh.append((now, rows.astype(np.int64, copy=False)))
+
+    def record_one(
+        self, now: float, publication: int, advertisement: int, subscriptions: Ints, distance: int, count: int
+    ) -> None:
+        """The same for one publication, without the ceremony of arrays."""
+        if self._fresh:
+            self._gather(now)
+        self._single.append((now, publication, advertisement, subscriptions, distance, count))
 
     def of(self, subscription: int, now: float) -> Sightings:
         self._gather(now)
@@ -49,7 +60,8 @@ class Window:
             self._rows, self._times = self._rows[:, kept], self._times[kept]
 
     def __len__(self) -> int:
-        return len(self._times) + sum(len(rows[0]) for _, rows in self._fresh)
+        fresh = sum(len(rows[0]) for _, rows in self._fresh)
+        return len(self._times) + fresh + sum(len(each[3]) for each in self._single)
 
     def rows(self, now: float) -> Ints:
         """All of it: publications, advertisements, subscriptions, distances and counts."""
@@ -57,10 +69,17 @@ class Window:
         return self._rows
 
     def _gather(self, now: float) -> None:
+        if self._single:
+            sizes = np.array([len(each[3]) for each in self._single])
+            times, publications, advertisements, subscriptions, distances, counts = zip(*self._single, strict=True)
+            scalars = np.repeat(np.array([publications, advertisements, distances, counts], np.int64), sizes, axis=1)
+            rows = np.insert(scalars, 2, np.concatenate(subscriptions), axis=0)
+            self._rows = np.concatenate([self._rows, rows], axis=1)
+            self._times = np.concatenate([self._times, np.repeat(np.array(times), sizes)])
+            self._single.clear()
         if self._fresh:
             self._rows = np.concatenate([self._rows, *[rows for _, rows in self._fresh]], axis=1)
-            times = [np.full(rows.shape[1], at) for at, rows in self._fresh]
-            self._times = np.concatenate([self._times, *times])
+            self._times = np.concatenate([self._times, *[np.full(len(rows[0]), at) for at, rows in self._fresh]])
             self._fresh.clear()
         first = int(np.searchsorted(self._times, now - self.length))
         if first:

@@ -7,7 +7,7 @@ Beyond that broker the subscription stays as a left-over in place of the many th
 A host that saw few others on the way (a count of at most ``small``) expects no burst and unsubscribes all the way. The
 critical broker is the nearest one that is h hops away, where the share of publications with distance <= h reaches the
 threshold; the paper's text asks for a distance less than h, which is one hop further than its definitions
-(``paper_strict``). Towards an advertisement of which nothing was seen nothing is known to be alike: all is pruned.
+(``paper_strict``). Of an advertisement of which nothing was seen the others are the best guess.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,11 @@ class Policy(active.Policy):
     def prunes(self, seen: Sightings, advertisements: Sequence[int]) -> tuple[Prune, ...] | None:
         if not len(seen.counts) or seen.counts.max() <= self.small:
             return None
-        return tuple(
-            Prune(advertisement, self.critical_distance(seen.distances[seen.advertisements == advertisement]))
-            for advertisement in advertisements
-        )
+        found = []
+        for advertisement in advertisements:
+            own = seen.distances[seen.advertisements == advertisement]
+            found.append(Prune(advertisement, self.critical_distance(own if len(own) else seen.distances)))
+        return tuple(found)
 
     def critical_distance(self, distances: Ints) -> int:
         """The hops to the critical broker; NOBODY_ELSE if no broker is."""

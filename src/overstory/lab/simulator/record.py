@@ -1,0 +1,125 @@
+"""What happened in a run, kept as it happens and worked out at the end."""
+
+from array import array
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overstory.lab.simulator.topology import Topology
+from overstory.lab.simulator.workload import Ints, Reals
+from overstory.routing.messages import Message, Packed, Subscribe, Unsubscribe
+
+Link = tuple[int, int]
+KINDS = SUBSCRIPTIONS, UNSUBSCRIPTIONS, PUBLICATIONS = "subscriptions", "unsubscriptions", "publications"
+
+
+class Record:
+    def __init__(self, topology: Topology) -> None:
+        self.brokers = topology.brokers
+        self.place = {broker: at for at, broker in enumerate(self.brokers)}
+        self.messages: dict[str, Counter[Link]] = {kind: Counter() for kind in KINDS}  # entries that crossed links
+        self.packets: Counter[Link] = Counter()  # messages with subscriptions or unsubscriptions in them
+        self.triggered: Counter[int] = Counter()  # messages with subscriptions that an unsubscription uncovered
+        self._arrivals = {broker: array("d") for broker in self.brokers}
+        self._done = {broker: array("d") for broker in self.brokers}
+        self._sizes = {broker: (array("d"), array("q", [0])) for broker in self.brokers}  # when it changed; and before
+        self._topology = topology
+        self._times, self._entries = np.zeros(0), np.zeros(0, np.int64)
+        self._reached, self._wanted = np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.bool_)
+        self._delivered = array("q"), array("q"), array("q")  # publication, broker, to how many
+        self._delivered_at = array("d")
+
+    def expect(self, times: Reals, entries: Ints) -> None:
+        self._times, self._entries = times, entries
+        shape = (len(times), len(self.brokers))
+        self._reached, self._wanted = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+
+    def handled(self, broker: int, arrived: float, done: float, entries: int) -> None:
+        self._arrivals[broker].append(arrived)
+        self._done[broker].append(done)
+        times, sizes = self._sizes[broker]
+        if sizes[-1] != entries:
+            times.append(done)
+            sizes.append(entries)
+
+    def control(self, source: int, target: int, message: Message) -> None:
+        entries = message.messages if isinstance(message, Packed) else (message,)
+        triggered = 0
+        for each in entries:
+            if isinstance(each, Subscribe):
+                self.messages[SUBSCRIPTIONS][source, target] += 1
+                triggered += each.triggered
+            elif isinstance(each, Unsubscribe):
+                self.messages[UNSUBSCRIPTIONS][source, target] += 1
+        self.packets[source, target] += 1
+        if triggered:
+            self.triggered[target] += 1
+
+    def published(self, number: int, broker: int, source: int, time: float, delivered: int) -> None:
+        at = self.place[broker]
+        self._reached[number, at] = True
+        if source >= 0:
+            self.messages[PUBLICATIONS][source, broker] += 1
+        if delivered:
+            self._wanted[number, at] = True
+            publications, brokers, copies = self._delivered
+            publications.append(number)
+            brokers.append(broker)
+            copies.append(delivered)
+            self._delivered_at.append(time)
+
+    # What it comes to
+
+    def total(self, kind: str) -> int:
+        return self.messages[kind].total()
+
+    def queue(self, broker: int, times: Reals) -> Ints:
+        """Messages that wait or are worked on at a broker."""
+        arrived, done = np.array(self._arrivals[broker]), np.array(self._done[broker])
+        return np.searchsorted(arrived, times, "right") - np.searchsorted(done, times, "right")
+
+    def table_sizes(self, broker: int, times: Reals) -> Ints:
+        changed, sizes = self._sizes[broker]
+        at = np.searchsorted(np.array(changed), times, "right")
+        return np.array(sizes)[at]
+
+    def delays(self, publications: Ints) -> Reals:
+        """Seconds from publication to each delivery, of these publications."""
+        numbers, _, copies = map(np.array, self._delivered)
+        chosen = np.isin(numbers, publications)
+        taken = np.array(self._delivered_at)[chosen] - self._times[numbers[chosen]]
+        return np.repeat(taken, copies[chosen])
+
+    def deliveries(self) -> set[tuple[int, int]]:
+        """Publications, and the brokers that had somebody who wanted them."""
+        return set(zip(*self._delivered[:2], strict=True))
+
+    def false_positives(self, since: float = 0.0) -> tuple[Counter[Link], Counter[Link]]:
+        """Copies of publications on each link behind which nobody got them, and all copies."""
+        vain: Counter[Link] = Counter()
+        every: Counter[Link] = Counter()
+        for entry in np.unique(self._entries).tolist():
+            some = (self._entries == entry) & (self._times >= since)
+            for link, reached, useful in self._links(entry, some):
+                every[link] += int(reached.sum())
+                vain[link] += int((reached & ~useful).sum())
+        return vain, every
+
+    def _links(self, entry: int, some: NDArray[np.bool_]) -> list[tuple[Link, NDArray[np.bool_], NDArray[np.bool_]]]:
+        """From the ends of the tree inward: what crossed each link, and what of it was of use to somebody behind."""
+        towards = self._topology.next_hops(entry)
+        reached, useful = self._reached[some], self._wanted[some].copy()
+        found = []
+        for broker in sorted(towards, key=lambda each: -_depth(towards, each)):
+            at = self.place[broker]
+            found.append(((towards[broker], broker), reached[:, at], useful[:, at]))
+            useful[:, self.place[towards[broker]]] |= useful[:, at]
+        return found
+
+
+def _depth(towards: dict[int, int], broker: int) -> int:
+    depth = 0
+    while broker in towards:
+        broker, depth = towards[broker], depth + 1
+    return depth

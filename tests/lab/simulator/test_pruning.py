@@ -1,0 +1,66 @@
+"""The cells of the pruning experiments, small: they run, agree with each other and refuse to compare without need."""
+
+import pytest
+
+from overstory.errors import InfeasibleError, UsageError
+from overstory.lab.simulator import pruning, workload
+from overstory.lab.simulator.pruning import Numbers, congests, refuse_unless_congested, run_mobile, run_unsubscribe
+
+
+def small(policy: str, seed: int = 1) -> Numbers:
+    return run_unsubscribe(policy, subscriptions=310, unsubscriptions=5, seed=seed)
+
+
+def number(cell: Numbers, name: str) -> float:
+    value = cell[name]
+    assert isinstance(value, float)
+    return value
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "PUBLICATIONS_IN_ALL", 900)
+    monkeypatch.setattr(pruning, "SEEN_BEFORE", 120.0)
+    monkeypatch.setattr(pruning, "MEASURE_AFTER", 20.0)
+    monkeypatch.setattr(pruning, "MEASURED", 40)
+    monkeypatch.setattr(workload, "POOL", 1000)
+
+
+def test_policies_differ_where_they_should() -> None:
+    cells = {policy: small(policy) for policy in ("none", "active", "packing", "selective", "cost")}
+    assert len({frozenset(cell) for cell in cells.values()}) == 1  # the same names
+    for policy in ("none", "active", "packing"):
+        assert cells[policy]["false_positive_share"] == 0.0
+    for kind in ("subscriptions", "unsubscriptions", "publications"):
+        assert cells["packing"][kind] == cells["active"][kind]
+    assert number(cells["packing"], "packets") < number(cells["active"], "packets")
+    messages = {policy: number(cell, "messages") for policy, cell in cells.items()}
+    assert min(messages, key=lambda policy: messages[policy]) == "cost"
+    assert number(cells["selective"], "table_core_end") <= number(cells["active"], "table_core_end")
+
+
+def test_the_same_settings_give_the_same_numbers() -> None:
+    first = small("cost")
+    assert first == small("cost")
+    assert first != small("cost", seed=2)
+
+
+def test_without_congestion_nothing_is_reported() -> None:
+    calm = small("active")
+    assert not congests(calm)
+    with pytest.raises(InfeasibleError, match="active covering does not congest"):
+        refuse_unless_congested(calm)
+    refuse_unless_congested(calm | {"delay_mean": 100.0, "queue_peak": 2000.0})
+
+
+def test_monitors_move() -> None:
+    still, moving = (run_mobile("active", others, subscriptions=100, hours=0.1) for others in (False, True))
+    assert number(still, "subscriptions") < number(moving, "subscriptions")
+    assert number(still, "publications_tier_1") > number(still, "publications_tier_4") > 0
+    pruned = run_mobile("selective", subscriptions=100, hours=0.1)
+    assert number(pruned, "subscriptions") < number(still, "subscriptions")
+
+
+def test_an_unknown_policy_is_named() -> None:
+    with pytest.raises(UsageError, match="'eager'"):
+        small("eager")
