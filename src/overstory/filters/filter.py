@@ -14,13 +14,14 @@ from overstory.model.values import Attributes
 class Filter:
     """Immutable. Made by ``parse_filter`` and ``union``. Two filters are equal if their boxes are."""
 
-    __slots__ = ("_ready", "_test", "boxes", "condition")
+    __slots__ = ("_ready", "_test", "boxes", "condition", "hulls")
 
     def __init__(self, condition: Condition, boxes: tuple[Box, ...]) -> None:
         self.condition = condition
         self.boxes = boxes
         self._test: Test | None = None
         self._ready: Union | None = None
+        self.hulls: object = None  # what ``matching.covering`` files it by, made once for all indexes that it is in
 
     def evaluate(self, attributes: Attributes) -> bool | None:
         """True, False, or None for unknown."""

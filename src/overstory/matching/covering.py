@@ -11,6 +11,7 @@ are in the same order as they are: see ``Labels``.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -94,7 +95,7 @@ class CoveringIndex:
         if not wanted.boxes:
             return sorted(self.filters)
         found = self._unfiled | self._unions if self._unions and is_loose(wanted) else set(self._unfiled)
-        for hull in inner_hulls(wanted):
+        for hull in _all_hulls(wanted).inner:
             found.update(enclosing(*self._filing.store, self._ranges(hull, outward=True)).tolist())
         return self._asked(found, lambda other: other.covers(wanted))
 
@@ -102,7 +103,7 @@ class CoveringIndex:
         """The filters that this one covers, ascending; itself among them if it is in the index."""
         found = self._unfiled | self._loose if len(wanted.boxes) > 1 else set(self._unfiled)
         if wanted.boxes:
-            hull = outer_hull(wanted.boxes)
+            hull = _all_hulls(wanted).outer
             if self._faces.keys() >= hull.keys():
                 found.update(enclosed(*self._filing.store, self._ranges(hull, outward=False)).tolist())
         return self._asked(found, wanted.covers)
@@ -227,13 +228,23 @@ class Labels:
         return low[0] + half
 
 
+class Hulls(NamedTuple):
+    outer: Hull
+    inner: list[Hull]
+    filed: list[Hull]
+
+
 def hulls_of(wanted: Filter) -> list[Hull]:
     """What a filter is filed by: its hull, and those by which it is found among the covered, if they are others."""
-    if not wanted.boxes:
-        return []
-    outer, inner = outer_hull(wanted.boxes), inner_hulls(wanted)
-    hulls = inner if inner == [outer] else [outer, *inner]
-    return hulls if len(hulls) <= MOST_HULLS else []
+    return _all_hulls(wanted).filed if wanted.boxes else []
+
+
+def _all_hulls(wanted: Filter) -> Hulls:
+    if not isinstance(wanted.hulls, Hulls):
+        outer, inner = outer_hull(wanted.boxes), inner_hulls(wanted)
+        filed = inner if inner == [outer] else [outer, *inner]
+        wanted.hulls = Hulls(outer, inner, filed if len(filed) <= MOST_HULLS else [])
+    return wanted.hulls
 
 
 def outer_hull(boxes: Sequence[Box]) -> Hull:
