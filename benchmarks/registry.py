@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import filters, index, pipeline, scale, trees
+from benchmarks import filters, index, pipeline, routing, scale, trees
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -18,4 +18,7 @@ SUBJECTS: dict[str, Subject] = {
     "scale": scale.scale,
     "trees": trees.quality,
     "trees-speed": trees.speed,
+    "route-subscribe": routing.subscribe,
+    "route-publish": routing.publish,
+    "route-experiment": routing.experiment,
 }

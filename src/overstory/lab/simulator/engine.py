@@ -88,7 +88,7 @@ class Ahead:
 
 
 class Engine:
-    def __init__(self, topology: Topology, policy: Policy, service: Service, tick: float = 1.0) -> None:
+    def __init__(self, topology: Topology, policy: Policy, service: Service, tick: float = 2.0) -> None:
         self.topology, self.policy, self.service = topology, policy, service
         self.record = Record(topology)
         self.now = 0.0

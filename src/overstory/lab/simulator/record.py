@@ -79,6 +79,12 @@ class Record:
         arrived, done = np.array(self._arrivals[broker]), np.array(self._done[broker])
         return np.searchsorted(arrived, times, "right") - np.searchsorted(done, times, "right")
 
+    def queue_peak(self, broker: int, since: float) -> int:
+        """The most that ever waited, or was worked on."""
+        arrived, done = np.array(self._arrivals[broker]), np.array(self._done[broker])
+        waiting = np.arange(1, len(arrived) + 1) - np.searchsorted(done, arrived, "right")
+        return int(waiting[arrived >= since].max(initial=0))
+
     def table_sizes(self, broker: int, times: Reals) -> Ints:
         changed, sizes = self._sizes[broker]
         at = np.searchsorted(np.array(changed), times, "right")

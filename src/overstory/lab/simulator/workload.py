@@ -44,8 +44,9 @@ class Subscriptions(NamedTuple):
 def make_subscriptions(
     topology: Topology, count: int, degree: int, dice: np.random.Generator, clustered: bool = False
 ) -> Subscriptions:
-    """As many whole families as fit. Each subscription is at a random broker, of its family's region if clustered."""
-    families = max(1, count // (degree + 1))
+    """As many whole families as fit, at least two. Each subscription is at a random broker; if clustered, at one of the
+    region where its family is."""
+    families = max(2, count // (degree + 1))
     family = np.repeat(np.arange(families), degree + 1)
     is_root = np.arange(len(family)) % (degree + 1) == 0
     begin = np.where(is_root, 0.0, np.round(dice.uniform(0.0, BEGIN, len(family)), 6))

@@ -1,0 +1,103 @@
+"""The router: what a subscription costs at a broker that holds many, what a publication costs, and a whole experiment.
+
+The peer of the first is the same broker with a thousand subscriptions: the ratio of the two shows the growth. The peer
+of the second is the bare index, so that the difference is what routing adds to matching.
+"""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.measure import Measurement, per_item
+from overstory.filters import parse_filter
+from overstory.lab.simulator import pruning
+from overstory.lab.simulator.topology import default_topology
+from overstory.lab.simulator.workload import Subscriptions, make_publications, make_subscriptions
+from overstory.matching import Batch
+from overstory.model.plan import EVERYTHING
+from overstory.routing.frames import Frames, Header
+from overstory.routing.messages import LATE, Advertise, Subscribe
+from overstory.routing.policies import make_policy
+from overstory.routing.router import Router
+from overstory.routing.share import FlowShare, Share
+
+UP, DOWN = 0, 2  # neighbours: the publishers are behind the one, the subscribers behind the other
+DEGREE = 30
+AT_ONCE = 512
+POLICIES = ("active", "lazy", "packing", "selective", "cost")
+
+
+def subscribe(quick: bool) -> Iterator[Measurement]:
+    """One more at a broker that holds so many, with active covering."""
+    small = _per_subscription(20 if quick else 1_000, 5 if quick else 1_000)
+    for held in (1_000, 10_000, 30_000, 100_000):
+        size, more = (held // 100, 5) if quick else (held, 1_000)
+        taken = _per_subscription(size, more)
+        bars = {"bar": 200.0} if held == 30_000 else {}
+        yield Measurement("route-subscribe", f"{held:,} held", taken, "1,000 held", small, **bars)  # type: ignore[arg-type]
+
+
+def publish(quick: bool) -> Iterator[Measurement]:
+    """Of a batch, one publication."""
+    for held in (1_000, 30_000, 100_000):
+        made, router = _router(held // 50 if quick else held)
+        families = int(made.family.max()) + 1
+        size = 32 if quick else AT_ONCE
+        values = make_publications(size, families, np.random.default_rng(2))
+        everywhere = np.zeros(size, np.int64)
+        frames = Frames(
+            0,
+            Batch({"x": values}),
+            np.arange(size),
+            everywhere + 1_000,
+            everywhere,
+            everywhere + UP,
+            [frozenset({LATE})] * size,
+            [{}] * size,
+            Header.fresh(size),
+        )
+        router.publish(frames)
+        index = router.state.epochs[0].table.index
+        taken = per_item(lambda r=router, f=frames: r.publish(f), size, 1 if quick else 7)  # type: ignore[misc]
+        bare = per_item(lambda i=index, f=frames: i.match_batch(f.batch), size, 1 if quick else 7)  # type: ignore[misc]
+        matches = len(index.match_batch(frames.batch).filters) / size
+        bars = {"bar": 20.0} if held == 30_000 else {}
+        name = f"{held:,} held, {matches:.0f} match"
+        yield Measurement("route-publish", name, taken, "index alone", bare, **bars)  # type: ignore[arg-type]
+
+
+def experiment(quick: bool) -> Iterator[Measurement]:
+    """All of Fig. 7 for one policy: 30,000 subscriptions, 21,000 publications, 55 brokers. (If quick, some of Fig. 12.)"""
+    for policy in POLICIES[:1] if quick else POLICIES:
+        start = time.process_time()
+        if quick:
+            pruning.run_mobile(policy, subscriptions=62, hours=0.05)
+        else:
+            pruning.run_unsubscribe(policy)
+        taken = time.process_time() - start
+        yield Measurement("route-experiment", f"Fig. 7, {policy}", taken, bar=60.0, unit="s of one core")
+
+
+def _per_subscription(held: int, more: int) -> float:
+    made, router = _router(held + more + DEGREE + 1, held)  # families are made whole
+    rest = [Subscribe(0, LATE, (number, 1), made.filter(number)) for number in range(held, held + more)]
+    start = time.perf_counter()
+    for each in rest:
+        router.receive(DOWN, each)
+    return (time.perf_counter() - start) / len(rest) * 1e6
+
+
+def _router(size: int, held: int | None = None) -> tuple[Subscriptions, Router]:
+    """In the middle of a row of three, with the first of the workload's subscriptions."""
+    made = make_subscriptions(default_topology(), size, DEGREE, np.random.default_rng(1))
+    everything = parse_filter(EVERYTHING)
+    router = Router(1, make_policy("active"))
+    router.neighbour_up(UP)
+    router.neighbour_up(DOWN)
+    router.install(Share(0, {LATE: FlowShare(LATE, everything, frozenset({UP, DOWN}), {}, False)}))
+    router.activate(0)
+    router.receive(UP, Advertise(0, LATE, (1, 1), everything))
+    for number in range(len(made.low) if held is None else min(held, len(made.low))):
+        router.receive(DOWN, Subscribe(0, LATE, (number, 1), made.filter(number)))
+    return made, router
