@@ -68,10 +68,10 @@ def publish(quick: bool) -> Iterator[Measurement]:
 
 
 def experiment(quick: bool) -> Iterator[Measurement]:
-    """All of Fig. 7 for one policy: 30,000 subscriptions, 21,000 publications, 55 brokers. (If quick, some of Fig. 12.)"""
+    """All of Fig. 7 for one policy: 30,000 subscriptions, 21,000 publications, 55 brokers."""
     for policy in POLICIES[:1] if quick else POLICIES:
         start = time.process_time()
-        if quick:
+        if quick:  # the smallest that there is
             pruning.run_mobile(policy, subscriptions=62, hours=0.05)
         else:
             pruning.run_unsubscribe(policy)

@@ -142,11 +142,11 @@ def test_property_3_similarity_does_not_fall_on_the_way_to_the_publisher(seed: i
         assert shares == sorted(shares)
 
 
-def table_one(policy: Policy) -> Network:
+def table_one(policy: Policy, lease: float = 1e9) -> Network:
     """Fig. 4: a path from A to I, and others that want the same at B, C or G."""
     path = list(range(9))  # A to I
     sides = {10: 1, 11: 2, 12: 6}
-    network = network_on([*pairwise(path), *[(end, side) for side, end in sides.items()]], policy, False)
+    network = network_on([*pairwise(path), *[(end, side) for side, end in sides.items()]], policy, False, lease)
     network.do(0, network.routers[0].advertise(CLIENT, 1, 1, parse_filter("x >= 0")))
     network.settle()
     wanted = {10: "x = 5", 11: "x = 1 OR x = 2 OR x = 3 OR x = 4", 12: "x = 2 OR x = 3"}
@@ -183,6 +183,20 @@ def test_an_unsubscription_stops_at_the_critical_broker(threshold: float, kept: 
     network.do(8, network.routers[8].unsubscribe(CLIENT + 8, 1, 1))
     network.settle()
     assert links_of(network, 1) == path_links(list(range(kept, -1, -1)))
+
+
+def test_a_left_over_that_covers_nobody_any_more_runs_out() -> None:
+    network = table_one(make_policy("selective", 0.3), lease=10)
+    network.do(8, network.routers[8].unsubscribe(CLIENT + 8, 1, 1))
+    network.settle()
+    assert (6, 5) in links_of(network, 1)
+    network.do(12, network.routers[12].unsubscribe(CLIENT + 12, 112, 1))
+    for now in (10, 20):
+        for broker, router in network.routers.items():
+            network.do(broker, router.tick(now))
+        network.settle()
+    assert not links_of(network, 1)
+    assert {id_ for keys in network.sent().values() for id_, _ in keys} == {110, 111}
 
 
 def test_algorithm_1_by_hand() -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 NOBODY_ELSE = 1 << 30  # further away than any broker
+MOST_APART = 4096  # pieces that wait to be put together, which is when old ones go
 
 
 class Sightings(NamedTuple):
@@ -33,7 +34,7 @@ class Window:
         self, now: float, publications: Ints, advertisements: Ints, subscriptions: Ints, distances: Ints, counts: Ints
     ) -> None:
         """Subscriptions by their numbers in the table."""
-        if self._single:
+        if self._single or len(self._fresh) >= MOST_APART:
             self._gather(now)
         if len(subscriptions):
             rows = np.stack([publications, advertisements, subscriptions, distances, counts])
@@ -43,7 +44,7 @@ class Window:
         self, now: float, publication: int, advertisement: int, subscriptions: Ints, distance: int, count: int
     ) -> None:
         """The same for one publication, without the ceremony of arrays."""
-        if self._fresh:
+        if self._fresh or len(self._single) >= MOST_APART:
             self._gather(now)
         self._single.append((now, publication, advertisement, subscriptions, distance, count))
 
