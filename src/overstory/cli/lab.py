@@ -131,6 +131,10 @@ def _print_run(run: Run) -> None:
 
 
 def _print_measures(run: Run) -> None:
+    refused = run.experiment.refuses(run.rows)
+    if refused:
+        print(f"nothing is reported: {refused}")
+        return
     found = []
     for name, measure in run.experiment.measures.items():
         value = estimate(list(measure(run.rows).values()))

@@ -98,6 +98,9 @@ def _judged(claim: Claim, run: StoredRun | None) -> Verdict:
         return Verdict(claim, "not yet run", None, f"the part that {claim.experiment} would try is not built yet")
     if run is None or not run.rows:
         return Verdict(claim, "not yet run", None, f"run it: overstory lab run {claim.experiment}")
+    refused = run.experiment.refuses(run.rows)
+    if refused:
+        return Verdict(claim, "not yet run", None, f"nothing is reported: {refused}", {}, run.last.quick)
     value = _measured(run, claim.measure)
     others = {name: _measured(run, measure) for name, measure in claim.others.items()}
     if value is None:

@@ -48,6 +48,10 @@ def _no_figures(rows: Sequence[Row]) -> list[Figure]:
     return []
 
 
+def _nothing_wrong(rows: Sequence[Row]) -> str | None:
+    return None
+
+
 def _no_totals(rows: Sequence[Row]) -> Row:
     return {}
 
@@ -64,6 +68,7 @@ class Experiment:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     figures: Callable[[Sequence[Row]], list[Figure]] = _no_figures
     totals: Callable[[Sequence[Row]], Row] = _no_totals
+    refuses: Callable[[Sequence[Row]], str | None] = _nothing_wrong  # why nothing may be said of these rows
     alone: bool = False  # its cells measure time: nothing may run beside them
     on_driver: bool = False  # its cells use Spark themselves, so they cannot be tasks
     clocked: tuple[str, ...] = ("seconds",)  # columns that are never the same twice

@@ -24,13 +24,18 @@ MOST_TOLD = 10  # failures and changes of an experiment
 
 def write_report(page: Path, store: Path, runs: Sequence[StoredRun], verdicts: Sequence[Verdict]) -> None:
     beside = page.with_suffix("")
-    figures = {run.experiment.name: run.experiment.figures(run.rows) if run.rows else [] for run in runs}
+    figures = {run.experiment.name: _figures(run) for run in runs}
     for run in runs:
         for figure in figures[run.experiment.name]:
             put_file(beside / f"{figure.name}.png", png_of(figure))
         if run.rows:
             put_file(beside / f"{run.experiment.name}.parquet", _parquet(run.rows))
     put_file(page, _page(store, runs, verdicts, figures).encode())
+
+
+def _figures(run: StoredRun) -> list[Figure]:
+    shown = bool(run.rows) and run.experiment.refuses(run.rows) is None
+    return run.experiment.figures(run.rows) if shown else []
 
 
 def _parquet(rows: Sequence[Row]) -> bytes:
@@ -148,6 +153,9 @@ def _drawn(figure: Figure) -> str:
 
 def _problems(run: StoredRun) -> str:
     found = []
+    refused = run.experiment.refuses(run.rows)
+    if refused:
+        found.append(f'<div class="problem">Nothing is reported: {escape(refused)}</div>')
     for each in run.failed[:MOST_TOLD]:
         again = f"<code>{escape(run.command(each.settings))}</code>"
         found.append(f'<div class="problem">A cell failed: {escape(str(each.failure))}<br>{again}</div>')

@@ -3,6 +3,11 @@
 from overstory.errors import UsageError
 from overstory.lab.experiment import Experiment
 from overstory.lab.experiments import (
+    pruning_clustered,
+    pruning_count,
+    pruning_degree,
+    pruning_mobile,
+    pruning_unsubscribe,
     steinlib,
     trees_bound,
     trees_coalesced,
@@ -23,6 +28,11 @@ EVERY: tuple[Experiment, ...] = (
     trees_count.EXPERIMENT,
     trees_time.EXPERIMENT,
     steinlib.EXPERIMENT,
+    pruning_unsubscribe.EXPERIMENT,
+    pruning_count.EXPERIMENT,
+    pruning_degree.EXPERIMENT,
+    pruning_clustered.EXPERIMENT,
+    pruning_mobile.EXPERIMENT,
     trees_bound.EXPERIMENT,
     trees_coalesced.EXPERIMENT,
     trees_flooding.EXPERIMENT,
