@@ -98,6 +98,19 @@ def test_other_code_is_noticed(toy: Experiment, tmp_path: Path) -> None:
     assert (len(known.changed), known.stale) == (2, 0)
 
 
+def test_results_outlive_what_they_were_made_of(
+    toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_experiment("toy", {}, tmp_path, Here())
+
+    def gone(parameters: object, quick: bool) -> list[Settings]:
+        raise UsageError("the folder has gone")
+
+    monkeypatch.setitem(EXPERIMENTS, "toy", replace(toy, cells=gone))
+    (known,) = stored_runs(tmp_path)
+    assert (known.cells, len(known.rows)) == (2, 2)
+
+
 def test_differences() -> None:
     rows: list[Row] = [{"a": 1.0, "seconds": 3.0}]
     assert difference(rows, [{"a": 1.0 + 1e-12, "seconds": 9.0}], ("seconds",)) is None

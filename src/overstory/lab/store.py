@@ -64,6 +64,10 @@ class Store:
         write(self.path_of(settings), stored)
         return stored
 
+    def every(self) -> list[Stored]:
+        """All results of the code as it is now."""
+        return [read(path) for path in sorted(self.folder.glob(f"*-{self.code}.parquet"))]
+
     def stale(self, cells: Iterable[Settings]) -> int:
         """How many of these cells have results, but only of other code."""
         return sum(not self.path_of(cell).exists() and any(self._others(cell)) for cell in cells)

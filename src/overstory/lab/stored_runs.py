@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from overstory.errors import OverstoryError
 from overstory.lab.experiment import Experiment, Row, Settings
 from overstory.lab.experiments import EXPERIMENTS
 from overstory.lab.running import cells_of
@@ -50,7 +51,10 @@ def stored_runs(store: Path) -> list[StoredRun]:
         last = kept.last_run()
         if last is None:
             continue
-        cells = cells_of(experiment, last.parameters, last.quick, last.only)
+        try:
+            cells = cells_of(experiment, last.parameters, last.quick, last.only)
+        except OverstoryError:  # what it was run on has gone; what came of it is still here
+            cells = [each.settings for each in kept.every()]
         results = [stored for cell in cells if (stored := kept.get(cell)) is not None]
         found.append(StoredRun(experiment, last, len(cells), results, kept.stale(cells)))
     return found
