@@ -18,7 +18,8 @@ from overstory.routing.law import steered_tree
 from overstory.routing.messages import LATE, Marker, Send
 from overstory.routing.policy import Policy
 from overstory.routing.share import FlowShare, Share
-from overstory.routing.table import Table, Way
+from overstory.routing.table import Table
+from overstory.routing.ways import Way
 from overstory.routing.window import Window
 
 

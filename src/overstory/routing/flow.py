@@ -20,7 +20,8 @@ from overstory.routing.messages import Key, Prune
 from overstory.routing.outlet import Order, Outlet
 from overstory.routing.policy import Policy
 from overstory.routing.share import FlowShare
-from overstory.routing.table import NONE, Table, Way
+from overstory.routing.table import NONE, Table
+from overstory.routing.ways import Way
 
 Orders: TypeAlias = list[tuple[int, Order]]  # and the neighbour that each is for
 

@@ -1,8 +1,7 @@
 """The routing table of one epoch at one broker: every filter that decides whether an event goes to a peer.
 
 An entry is a subscription that a neighbour has sent, one of a client here, or a row of the plan for a link. All flows
-share one index, so that a batch of events is matched once; then arrays say which way each match leads. A *way* is a
-peer in a flow.
+share one index, so that a batch of events is matched once; then arrays say which way each match leads.
 """
 
 from collections import defaultdict
@@ -15,15 +14,10 @@ from numpy.typing import NDArray
 from overstory.filters import Filter
 from overstory.matching import FilterIndex, Matches
 from overstory.routing.frames import Flows, Frames, Header, Ints, Routed
+from overstory.routing.ways import Way, Ways
 
 NONE = -1
 Bools = NDArray[np.bool_]
-
-
-class Way(NamedTuple):
-    flow: int
-    peer: int
-    is_client: bool
 
 
 class Hits(NamedTuple):
@@ -43,8 +37,7 @@ class Table:
         self.index = FilterIndex()
         self.size = 0  # entries
         self.changes = 0  # that entries have seen
-        self._way_of: dict[Way, int] = {}
-        self._ways = np.zeros((3, 0), np.int64)  # flows, peers, whether they are clients
+        self._ways = Ways()
         # Of each entry: its way; its subscription, if a client here has it; whether a match sends a copy; whether it
         # wants nothing that its own client published.
         self._way = np.zeros(64, np.int64)
@@ -60,7 +53,7 @@ class Table:
         number = self.index.add(wanted)
         if number >= len(self._way):
             self._grow()
-        self._way[number] = self._number_of(way)
+        self._way[number] = self._ways.take(way)
         self._subscription[number] = subscription
         self._crosses[number], self._shy[number] = crosses, shy
         self._silent += not crosses
@@ -71,6 +64,7 @@ class Table:
 
     def remove(self, number: int) -> None:
         self.index.remove(number)
+        self._ways.release(int(self._way[number]))
         self._silent -= not self._crosses[number]
         self._shy_ones -= int(self._shy[number])
         self.size -= 1
@@ -86,11 +80,12 @@ class Table:
         here = hits.where(self._subscription[hits.number] != NONE)
         if self._silent:  # the plan's rows decide what some clients get
             here = here.where(np.isin(self._steps(here), self._steps(crossing)))
-        frame, way = np.divmod(np.unique(self._steps(crossing)), max(1, self._ways.shape[1]))
+        frame, way = np.divmod(np.unique(self._steps(crossing)), max(1, len(self._ways)))
         steered = list(_steered(frames, broker))
-        copied, peers, flows = self._copies(frames, frame, way, steered)
+        copied, peers, flows = self._copies(frame, way, steered)
+        neighbours = [*self._ways.neighbours, *{peer for _, peer, _ in steered}]
         interests = np.bincount(here.frame, minlength=len(frames))
-        interests += np.bincount(copied[~self._are_clients(peers)], minlength=len(frames))
+        interests += np.bincount(copied[np.isin(peers, neighbours)], minlength=len(frames))
         subscriptions = self._subscription[here.number]
         return Routed(
             copied, peers, flows, _onward(frames, interests), here.frame, subscriptions, here.number, interests
@@ -100,40 +95,30 @@ class Table:
         """Not back to where a frame came from, and only in its flows."""
         hits = Hits(np.repeat(np.arange(len(frames)), np.diff(matches.offsets)), matches.filters)
         way = self._way[hits.number]
-        peer = self._ways[1][way]
+        peer = self._ways.peer[way]
         kept = peer != frames.origins[hits.frame]
         if self._shy_ones:
             kept &= ~(self._shy[hits.number] & (peer == frames.publishers[hits.frame]))
-        kept &= _served(frames.flows, hits.frame, self._ways[0], way)
+        kept &= _served(frames.flows, hits.frame, self._ways.flows, self._ways.flow[way])
         return hits.where(kept)
 
     def _steps(self, hits: Hits) -> Ints:
-        return hits.frame * self._ways.shape[1] + self._way[hits.number]
+        return hits.frame * len(self._ways) + self._way[hits.number]
 
     def _copies(
-        self, frames: Frames, frame: Ints, way: Ints, steered: Sequence[tuple[int, int, int]]
+        self, frame: Ints, way: Ints, steered: Sequence[tuple[int, int, int]]
     ) -> tuple[Ints, Ints, list[Flows]]:
         """One for each frame and peer, with the flows that share it."""
-        if not steered and len(np.unique(self._ways[0])) <= 1:
-            return frame, self._ways[1][way], [frozenset({flow}) for flow in self._ways[0][way[:1]].tolist()] * len(way)
+        flows, flow, peer = self._ways.flows, self._ways.flow[way], self._ways.peer[way]
+        if not steered and len(flows) <= 1:
+            return frame, peer, [frozenset(flows)] * len(way)
         together: dict[tuple[int, int], set[int]] = defaultdict(set)
-        steps: Iterable[tuple[int, int, int]] = zip(
-            frame.tolist(), self._ways[1][way].tolist(), self._ways[0][way].tolist(), strict=True
-        )
-        for each, peer, flow in [*steps, *steered]:
-            together[each, peer].add(flow)
+        for each, to, place in zip(frame.tolist(), peer.tolist(), flow.tolist(), strict=True):
+            together[each, to].add(flows[place])
+        for each, to, number in steered:
+            together[each, to].add(number)
         pairs = np.array(sorted(together), np.int64).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1], [frozenset(together[each, peer]) for each, peer in pairs.tolist()]
-
-    def _are_clients(self, peers: Ints) -> Bools:
-        return np.isin(peers, self._ways[1][self._ways[2] == 1])
-
-    def _number_of(self, way: Way) -> int:
-        number = self._way_of.get(way)
-        if number is None:
-            number = self._way_of[way] = len(self._way_of)
-            self._ways = np.concatenate([self._ways, np.array([way], np.int64).T], axis=1)
-        return number
+        return pairs[:, 0], pairs[:, 1], [frozenset(together[each, to]) for each, to in pairs.tolist()]
 
     def _grow(self) -> None:
         size = len(self._way)
@@ -143,16 +128,14 @@ class Table:
         self._shy = np.concatenate([self._shy, np.zeros(size, np.bool_)])
 
 
-def _served(flows: Sequence[Flows], frame: Ints, way_flows: Ints, way: Ints) -> Bools:
-    """Whether each frame serves the flow of the way."""
+def _served(served: Sequence[Flows], frame: Ints, flows: Sequence[int], flow: Ints) -> Bools:
+    """Whether each frame serves the flow, which is a place in ``flows``."""
     distinct: dict[Flows, int] = {}
-    which = np.fromiter((distinct.setdefault(each, len(distinct)) for each in flows), np.int64, len(flows))
-    if len(distinct) == 1:
-        (only,) = distinct
-        if only.issuperset(way_flows.tolist()):
-            return np.ones(len(frame), np.bool_)
-    allowed = np.array([[flow in each for flow in way_flows.tolist()] for each in distinct], np.bool_)
-    found: Bools = allowed.reshape(len(distinct), len(way_flows))[which[frame], way]
+    which = np.fromiter((distinct.setdefault(each, len(distinct)) for each in served), np.int64, len(served))
+    allowed = np.array([[each in some for each in flows] for some in distinct], np.bool_)
+    if allowed.all():
+        return np.ones(len(frame), np.bool_)
+    found: Bools = allowed[which[frame], flow]
     return found
 
 
