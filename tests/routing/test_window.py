@@ -22,13 +22,11 @@ def test_one_by_one_is_as_many_at_once() -> None:
         assert seen.counts.tolist() == [1, 3, 0]
 
 
-def test_rows_run_out_and_can_be_forgotten() -> None:
+def test_rows_run_out() -> None:
     window = Window(10.0)
     for now in (0.0, 5.0, 12.0):
         window.record_one(now, int(now), 1, np.array([7, 8]), 1, 1)
     assert window.rows(12.0)[0].tolist() == [5, 5, 12, 12]
-    window.forget(7, 12.0)
-    assert window.rows(12.0)[2].tolist() == [8, 8]
 
 
 def test_it_does_not_grow_while_nobody_asks() -> None:

@@ -80,7 +80,7 @@ class Routed(NamedTuple):
     header: Header  # of all frames, as they leave this broker
     delivered_frames: Ints
     delivered: Ints  # subscriptions; a client that gets a copy and is not here discards it
-    delivered_numbers: Ints  # theirs in the table
+    delivered_serials: Ints  # of their entries in the table
     interests: Ints  # of each frame: neighbours that it goes to and subscriptions here that want it
 
     def to(self, peer: int) -> tuple[Ints, list[Flows]]:

@@ -83,7 +83,7 @@ class Moves:
         return routed._replace(
             delivered_frames=routed.delivered_frames[kept],
             delivered=routed.delivered[kept],
-            delivered_numbers=routed.delivered_numbers[kept],
+            delivered_serials=routed.delivered_serials[kept],
         )
 
     def _ask(self, peer: int | None, flush: Flush) -> list[Output]:

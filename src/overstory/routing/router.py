@@ -227,7 +227,7 @@ class Router:
             self.state.now,
             frames.ids[at],
             header.advertisements,
-            routed.delivered_numbers,
+            routed.delivered_serials,
             header.distances,
             header.counts,
         )

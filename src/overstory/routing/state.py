@@ -91,10 +91,9 @@ class State:
         entry = epoch.flows[flow].entries.get((home.client, key))
         prunes = None
         if entry is not None and self.policy.statistics:
-            seen = epoch.window.of(entry.number, self.now)
+            seen = epoch.window.of(epoch.table.serial(entry.number), self.now)
             if (seen.advertisements >= 0).all():  # else publishers are about of whom nobody knows where they are
                 prunes = self.policy.prunes(seen, epoch.flows[flow].matched_by(entry.filter))
-            epoch.window.forget(entry.number, self.now)
         home.joined.discard((number, flow))
         orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn=False)
         return self.messages(number, flow, orders)

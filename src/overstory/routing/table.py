@@ -44,6 +44,8 @@ class Table:
         self._subscription = np.zeros(64, np.int64)
         self._crosses = np.zeros(64, np.bool_)
         self._shy = np.zeros(64, np.bool_)
+        self._serial = np.zeros(64, np.int64)  # never given twice, unlike numbers
+        self._added = 0
         self._silent = self._shy_ones = 0  # entries that do not cross, and shy ones
 
     def __len__(self) -> int:
@@ -56,6 +58,8 @@ class Table:
         self._way[number] = self._ways.take(way)
         self._subscription[number] = subscription
         self._crosses[number], self._shy[number] = crosses, shy
+        self._serial[number] = self._added
+        self._added += 1
         self._silent += not crosses
         self._shy_ones += shy
         self.size += 1
@@ -69,6 +73,9 @@ class Table:
         self._shy_ones -= int(self._shy[number])
         self.size -= 1
         self.changes += 1
+
+    def serial(self, number: int) -> int:
+        return int(self._serial[number])
 
     def match(self, frames: Frames) -> Matches:
         return self.index.match_batch(frames.asked())
@@ -88,7 +95,14 @@ class Table:
         interests += np.bincount(copied[np.isin(peers, neighbours)], minlength=len(frames))
         subscriptions = self._subscription[here.number]
         return Routed(
-            copied, peers, flows, _onward(frames, interests), here.frame, subscriptions, here.number, interests
+            copied,
+            peers,
+            flows,
+            _onward(frames, interests),
+            here.frame,
+            subscriptions,
+            self._serial[here.number],
+            interests,
         )
 
     def _hits(self, frames: Frames, matches: Matches) -> Hits:
@@ -126,6 +140,7 @@ class Table:
         self._subscription = np.concatenate([self._subscription, np.zeros(size, np.int64)])
         self._crosses = np.concatenate([self._crosses, np.zeros(size, np.bool_)])
         self._shy = np.concatenate([self._shy, np.zeros(size, np.bool_)])
+        self._serial = np.concatenate([self._serial, np.zeros(size, np.int64)])
 
 
 def _served(served: Sequence[Flows], frame: Ints, flows: Sequence[int], flow: Ints) -> Bools:

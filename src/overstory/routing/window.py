@@ -33,7 +33,7 @@ class Window:
     def record(
         self, now: float, publications: Ints, advertisements: Ints, subscriptions: Ints, distances: Ints, counts: Ints
     ) -> None:
-        """Subscriptions by their numbers in the table."""
+        """Subscriptions by the serials of their entries in the table."""
         if self._single or len(self._fresh) >= MOST_APART:
             self._gather(now)
         if len(subscriptions):
@@ -52,13 +52,6 @@ class Window:
         self._gather(now)
         _, advertisements, _, distances, counts = self._rows[:, self._rows[2] == subscription]
         return Sightings(advertisements, np.where(counts > 0, distances, NOBODY_ELSE), counts)
-
-    def forget(self, subscription: int, now: float) -> None:
-        """Its number will be given to another."""
-        self._gather(now)
-        kept = self._rows[2] != subscription
-        if not kept.all():
-            self._rows, self._times = self._rows[:, kept], self._times[kept]
 
     def __len__(self) -> int:
         fresh = sum(len(rows[0]) for _, rows in self._fresh)

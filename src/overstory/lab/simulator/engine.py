@@ -84,7 +84,7 @@ class Ahead:
         self.peers: list[list[int]] = []  # of each publication
         self.interests: list[int] = []
         self.starts: list[int] = []  # of those delivered, among all
-        self.delivered = np.zeros(0, np.int64)  # subscriptions, by their numbers in the table
+        self.delivered = np.zeros(0, np.int64)  # subscriptions, by the serials of their entries in the table
 
 
 class Engine:
@@ -252,7 +252,7 @@ class Engine:
             ahead.peers[frame].append(peer)
         ahead.interests = routed.interests.tolist()
         ahead.starts = np.searchsorted(routed.delivered_frames, np.arange(size + 1)).tolist()
-        ahead.delivered = routed.delivered_numbers
+        ahead.delivered = routed.delivered_serials
 
 
 def _onward(source: int, interests: int, message: Publication) -> tuple[int, int]:
