@@ -68,46 +68,55 @@ def tree_shares(
 def shares_of(scenario: Scenario, plan: Plan, epoch: int) -> dict[int, Share]:
     """Of every broker. Raises a ``DataError`` if a tree is none."""
     brokers: list[int] = scenario.brokers["id"].to_pylist()
-    trees = _trees(plan, brokers)
-    ids = scenario.network.ids
-    ends = (ids[each].tolist() for each in minimum_spanning_tree(scenario.network))
-    late = _neighbours(zip(*ends, strict=True), brokers)
-    rows: dict[Link, dict[int, Filter]] = defaultdict(dict)
-    for row in plan.filters.to_pylist():
-        rows[row["flow"], row["source"]][row["target"]] = parse_filter(row["filter"])
-    events = {row["flow"]: parse_filter(row["events"]) for row in plan.flows.to_pylist()}
+    flows = _flow_shares(scenario, plan, brokers)
     members, steered, planned = _members(scenario, plan)
-    prices = dict(
-        zip(
-            zip(ids[scenario.network.sources].tolist(), ids[scenario.network.targets].tolist(), strict=True),
-            scenario.network.prices.tolist(),
-            strict=True,
-        )
-    )
     steering = {each.flow for each in steered}
-    entered = {broker: steering | {each.flow for each in members[broker]} for broker in brokers}
     clients: dict[int, set[int]] = defaultdict(set)
     for row in plan.attachments.to_pylist():
         clients[row["broker"]].add(row["client"])
-    everything = parse_filter(EVERYTHING)
+    prices = _prices(scenario) if steered else {}
+
+    # Flows whose events have somewhere to go from a broker, tree or no tree
+    used = {broker: {LATE, *steering, *(each.flow for each in members[broker])} for broker in brokers}
     return {
         broker: Share(
             epoch,
-            {LATE: FlowShare(LATE, everything, late[broker])}
-            | {
-                flow: FlowShare(flow, events[flow], trees[flow][broker], rows[flow, broker])
-                for flow in events
-                if trees[flow][broker] or rows[flow, broker] or flow in entered[broker]
+            {
+                number: flow
+                for number, flow in flows[broker].items()
+                if flow.neighbours or flow.rows or number in used[broker]
             },
             tuple(members[broker]),
             planned,
             steered,
-            prices if steered else {},
+            prices,
             scenario.settings.coalesce,
             frozenset(clients[broker]),
         )
         for broker in brokers
     }
+
+
+def _flow_shares(scenario: Scenario, plan: Plan, brokers: list[int]) -> dict[int, dict[int, FlowShare]]:
+    """All flows at all brokers; that for late subscriptions has the network's spanning tree."""
+    trees = _trees(plan, brokers)
+    ends = [scenario.network.ids[each].tolist() for each in minimum_spanning_tree(scenario.network)]
+    late, everything = _neighbours(zip(*ends, strict=True), brokers), parse_filter(EVERYTHING)
+    rows: dict[tuple[int, int], dict[int, Filter]] = defaultdict(dict)
+    for row in plan.filters.to_pylist():
+        rows[row["flow"], row["source"]][row["target"]] = parse_filter(row["filter"])
+    events = {row["flow"]: parse_filter(row["events"]) for row in plan.flows.to_pylist()}
+    return {
+        broker: {LATE: FlowShare(LATE, everything, late[broker])}
+        | {flow: FlowShare(flow, events[flow], trees[flow][broker], rows[flow, broker]) for flow in events}
+        for broker in brokers
+    }
+
+
+def _prices(scenario: Scenario) -> dict[Link, float]:
+    network = scenario.network
+    sources, targets = network.ids[network.sources].tolist(), network.ids[network.targets].tolist()
+    return dict(zip(zip(sources, targets, strict=True), network.prices.tolist(), strict=True))
 
 
 def _trees(plan: Plan, brokers: list[int]) -> dict[int, dict[int, frozenset[int]]]:

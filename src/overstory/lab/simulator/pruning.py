@@ -116,13 +116,8 @@ def run_mobile(
         _move_others(engine, topology, made, begin, end, dice)
     engine.run()
     first = np.flatnonzero(times < begin + MONITORS_MOVE_EVERY)  # before anybody moves
-    numbers = _delays(engine, first, np.flatnonzero(times >= end - MEASURE_AFTER))
-    numbers |= _measured(engine, topology, begin, end)
-    vain, every = engine.record.false_positives(begin)
-    for tier, brokers in enumerate(topology.tiers):
-        numbers[f"publications_tier_{tier + 1}"] = _at(every, brokers) / len(brokers)
-        numbers[f"false_positives_tier_{tier + 1}"] = _at(vain, brokers) / len(brokers)
-    return numbers
+    last = np.flatnonzero(times >= end - MEASURE_AFTER)
+    return _delays(engine, first, last) | _measured(engine, topology, begin, end) | _by_tier(engine, topology, begin)
 
 
 def congests(active: Numbers) -> bool:
@@ -221,6 +216,16 @@ def _measured(engine: Engine, topology: Topology, since: float, until: float) ->
         "packets": float(record.packets.total()),
         "window_rows_peak": float(max(router.statistics().window for router in engine.routers.values())),
     }
+    return numbers
+
+
+def _by_tier(engine: Engine, topology: Topology, since: float) -> Numbers:
+    """What a broker of each tier gets, on average."""
+    vain, every = engine.record.false_positives(since)
+    numbers: Numbers = {}
+    for tier, brokers in enumerate(topology.tiers, start=1):
+        numbers[f"publications_tier_{tier}"] = _at(every, brokers) / len(brokers)
+        numbers[f"false_positives_tier_{tier}"] = _at(vain, brokers) / len(brokers)
     return numbers
 
 
