@@ -216,6 +216,7 @@ def test_an_epoch_is_held_back_until_it_is_installed() -> None:
     router.neighbour_up(1)
     early = Subscribe(5, LATE, (1, 1), TRUE)
     assert router.receive(1, early) == []
+    assert router.receive(1, Subscribe(5, 44, (2, 1), TRUE)) == []  # for a flow that the plan turns out not to have
     router.install(Share(5, {LATE: FlowShare(LATE, TRUE, frozenset({1, 2}))}))
     assert router.statistics().entries == 1
     assert [each.peer for each in router.neighbour_up(2) if isinstance(each, Send)] == [2]

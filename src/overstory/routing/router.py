@@ -10,7 +10,8 @@ What may be relied on:
 3. Ignored, because it is old news: what was said before; an unsubscription of something never seen, or of a version
    that a newer one has replaced; a subscription that has ended; a tuple for an advertisement that is not known;
    anything of an epoch that was retired.
-4. What comes of an epoch that is not installed yet waits until it is: a neighbour may have been told first.
+4. What comes of an epoch that is not installed yet waits until it is: a neighbour may have been told first. What then
+   turns out to be impossible is dropped, for whoever installs the plan is not to blame.
 5. A subscription whose id comes with a higher version takes the place of the older one, at this broker or at another:
    a host that hears of a newer one elsewhere ends its own.
 6. A neighbour that is down is told nothing. What it said stays for two leases. When it is up again it is told
@@ -22,6 +23,7 @@ what neighbours and clients told this broker, as one index for all flows (``tabl
 time; publications come in batches, and leave as arrays.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -95,7 +97,8 @@ class Router:
                 outputs += self.state.introduced(share.epoch, flow, peer)
         outputs += self.state.join_plan(epoch)
         for peer, message in self.state.waiting.pop(share.epoch, ()):
-            outputs += self.receive(peer, message)
+            with suppress(RoutingError):
+                outputs += self.receive(peer, message)
         return outputs
 
     def activate(self, number: int) -> list[Output]:

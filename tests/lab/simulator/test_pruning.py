@@ -19,7 +19,8 @@ def number(cell: Numbers, name: str) -> float:
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "PUBLICATIONS_IN_ALL", 900)
+    monkeypatch.setattr(pruning, "PUBLICATIONS_IN_ALL", 560)
+    monkeypatch.setattr(pruning, "LEAVE_WITHIN", 60.0)
     monkeypatch.setattr(pruning, "SEEN_BEFORE", 120.0)
     monkeypatch.setattr(pruning, "MEASURE_AFTER", 20.0)
     monkeypatch.setattr(pruning, "MEASURED", 40)
@@ -54,10 +55,10 @@ def test_without_congestion_nothing_is_reported() -> None:
 
 
 def test_monitors_move() -> None:
-    still, moving = (run_mobile("active", others, subscriptions=100, hours=0.1) for others in (False, True))
+    still, moving = (run_mobile("active", others, subscriptions=100, hours=0.06) for others in (False, True))
     assert number(still, "subscriptions") < number(moving, "subscriptions")
     assert number(still, "publications_tier_1") > number(still, "publications_tier_4") > 0
-    pruned = run_mobile("selective", subscriptions=100, hours=0.1)
+    pruned = run_mobile("selective", subscriptions=100, hours=0.06)
     assert number(pruned, "subscriptions") < number(still, "subscriptions")
 
 
