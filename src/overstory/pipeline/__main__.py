@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from overstory.kernels.branching import lowest_hops
 from overstory.kernels.distances import KINDS
 from overstory.kernels.ways import ways_from
 from overstory.matching import FilterIndex, FrozenIndex, freeze
@@ -22,6 +23,7 @@ from overstory.pipeline.predicates import parsed
 from overstory.pipeline.rules import metered
 from overstory.pipeline.score import counted
 from overstory.pipeline.steiner import crossed, ground_of
+from overstory.pipeline.validate import problems_of_plan
 
 TABLES = {
     "brokers": pa.Table.from_pylist([{"id": 0}, {"id": 1}], BROKERS.schema),
@@ -64,6 +66,10 @@ def use_every_kernel(folder: Path) -> None:
         table = distances._replace(far=distances.far.astype(kind))
         crossed([rows], known.rules, known.publishers, graph, table, 1)
     entries_of(plan, known)
+    problems_of_plan(scenario, plan, known.publishers)
+    alone = np.zeros(1, np.int64)
+    lone = np.full((1, 1), -1), np.zeros((1, 1), np.int64)
+    lowest_hops(alone, *lone, alone, np.arange(2), alone, np.arange(2), alone, *np.empty((3, 1), np.int64))
     flood_prices(scenario.network)
 
 
