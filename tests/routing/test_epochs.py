@@ -20,10 +20,10 @@ from overstory.filters import parse_filter
 from overstory.model.scenario import Scenario
 from overstory.routing.frames import Frames
 from overstory.routing.law import Law
-from overstory.routing.messages import LATE, Send, Subscribe
+from overstory.routing.messages import LATE, Gate, Send, Subscribe
 from overstory.routing.policies import make_policy
 from overstory.routing.router import Router
-from overstory.routing.share import FlowShare, Member, Share, shares_of
+from overstory.routing.share import FlowShare, Member, Share, shares_of, tree_shares
 
 from ..plans import events_of, random_plan, random_scenario
 from .network import FEWER, TRUE, Link, Network
@@ -211,6 +211,23 @@ def wanted(scenario: Scenario) -> Counter[tuple[int, int]]:
     )
 
 
+def test_what_clients_announced_holds_in_the_next_epoch_too() -> None:
+    network = Network(tree_shares([(0, 1), (1, 2)], 0, everyone_advertises=False), make_policy("active"))
+    network.do(0, network.routers[0].advertise(100, 5, 1, parse_filter("x > 0")))
+    network.do(2, network.routers[2].subscribe(102, 7, 1, TRUE))
+    network.install(tree_shares([(0, 2), (2, 1)], 1, everyone_advertises=False))
+    for broker, router in network.routers.items():
+        for peer in sorted({0, 1, 2} - {broker}):
+            network.do(broker, router.neighbour_up(peer))
+    network.settle()
+    for broker, router in network.routers.items():
+        network.do(broker, router.activate(1))
+    network.publish(0, 100, 1, {"x": 1})
+    network.settle()
+    assert network.deliveries() == [(1, 7)]
+    assert sorted(network.drained) == [(0, 0), (1, 0), (2, 0)]
+
+
 def test_an_epoch_is_held_back_until_it_is_installed() -> None:
     router = Router(0, make_policy("active"))
     router.neighbour_up(1)
@@ -219,7 +236,8 @@ def test_an_epoch_is_held_back_until_it_is_installed() -> None:
     assert router.receive(1, Subscribe(5, 44, (2, 1), TRUE)) == []  # for a flow that the plan turns out not to have
     router.install(Share(5, {LATE: FlowShare(LATE, TRUE, frozenset({1, 2}))}))
     assert router.statistics().entries == 1
-    assert [each.peer for each in router.neighbour_up(2) if isinstance(each, Send)] == [2]
+    told = [each.message for each in router.neighbour_up(2) if isinstance(each, Send)]
+    assert told == [early, Gate(5, LATE, is_open=True)]
 
 
 def test_epochs_that_cannot_be() -> None:

@@ -53,6 +53,19 @@ class Play:
                 self.network.do(each, self.network.routers[each].advertise(CLIENT + each, each, 1, announced))
         self.network.settle(self.dice)
 
+    def narrow(self) -> None:
+        """Some brokers, or all, say that they publish only what they announce, or nothing; in any order."""
+        self.publishers = [each for each in self.brokers if self.dice.random() < 0.7] or self.brokers[:1]
+        for each in self.dice.sample(self.brokers, self.dice.randint(1, len(self.brokers))):
+            router = self.network.routers[each]
+            if each in self.publishers:
+                low = self.dice.randint(0, 10)
+                self.announced[each] = (low, low + self.dice.randint(5, 20))
+                announced = parse_filter("x BETWEEN {} AND {}".format(*self.announced[each]))
+                self.network.do(each, router.advertise(CLIENT + each, each, 1, announced))
+            self.network.do(each, router.narrow())
+            self.step()
+
     def run(self, steps: int) -> None:
         ways = [self.subscribe, self.subscribe, self.unsubscribe, self.publish, self.publish, self.step, self.tick]
         for _ in range(steps):
@@ -154,6 +167,9 @@ class Play:
 @given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES), everyone=st.booleans())
 def test_no_event_is_lost_and_none_comes_twice(seed: int, policy: str, everyone: bool) -> None:
     play = Play(random.Random(seed), policy, everyone)
+    if everyone and seed % 2:
+        play.run(20)
+        play.narrow()
     play.run(60)
     play.check()
 
@@ -194,6 +210,39 @@ def held(network: Network) -> dict[tuple[int, int], Counter[Filter]]:
                 if hop in network.routers:
                     found.setdefault((broker, hop), Counter())[entry.filter] += 1
     return found
+
+
+@FEWER
+@given(seed=st.integers(0, 10**9))
+def test_brokers_that_narrow_what_they_publish_are_as_if_they_had_never_advertised_more(seed: int) -> None:
+    dice = random.Random(seed)
+    play = Play(dice, "active", everyone_advertises=True)
+    play.run(20)
+    open_again = dice.choice(play.brokers)
+    for broker in dice.sample(play.brokers, len(play.brokers)):
+        if dice.random() < 0.5:
+            announced = parse_filter(f"x BETWEEN {broker} AND {broker + 9}")
+            play.network.do(broker, play.network.routers[broker].advertise(CLIENT + broker, broker, 1, announced))
+        play.network.do(broker, play.network.routers[broker].narrow())
+        play.step()
+    play.quiet()
+    again = network_on(play.tree, make_policy("active"), everyone_advertises=False)
+    for broker, router in play.network.routers.items():
+        for client, (id_, version), announced in router.state.announced.values():
+            again.do(broker, again.routers[broker].advertise(client, id_, version, announced))
+    again.settle(dice)
+    for id_, (broker, version, wanted) in play.at.items():
+        again.do(broker, again.routers[broker].subscribe(CLIENT + broker, id_, version, wanted))
+        again.settle(dice)
+    assert held(play.network) == held(again)
+
+    play.network.do(open_again, play.network.routers[open_again].narrow(False))
+    play.quiet()
+    play.publishers, play.announced = [open_again], {open_again: (0, 30)}
+    for _ in range(5):
+        play.publish()
+    play.quiet()
+    play.check()
 
 
 @FEWER

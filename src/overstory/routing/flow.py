@@ -47,6 +47,10 @@ class Flow:
         self.ended: dict[tuple[int, Key], float] = {}  # what was unsubscribed, and when
         self.unadvertised: dict[int, int] = {}  # the last version
         self._sent_by: dict[int, set[int]] = {}  # advertisements by the hop that they came from
+        everyone = share.everyone_advertises
+        self.narrowed = not everyone  # clients here publish only what they have advertised
+        self.open = set(share.neighbours) if everyone else set()  # neighbours from whom anything may come
+        self.shut = set() if everyone else set(share.neighbours)  # neighbours who were told that not everything does
 
     def open_outlet(self, peer: int) -> Orders:
         """A neighbour of the tree is there: it is told of all that it should know."""
@@ -58,6 +62,25 @@ class Flow:
         self.outlets.pop(peer, None)
 
     # Advertisements
+
+    def gates(self) -> list[tuple[int, bool]]:
+        """Neighbours to be told that anything may come from here, or no longer."""
+        changed = []
+        for peer in sorted(self.outlets):
+            is_open = not self.narrowed or bool(self.open - {peer})
+            if is_open == (peer in self.shut):
+                (self.shut.discard if is_open else self.shut.add)(peer)
+                changed.append((peer, is_open))
+        return changed
+
+    def gate(self, peer: int, is_open: bool) -> Orders:
+        """A neighbour has said so: it has to know of all subscriptions, or only of those that meet advertisements."""
+        if is_open == (peer in self.open):
+            return []
+        (self.open.add if is_open else self.open.discard)(peer)
+        if peer not in self.outlets:
+            return []
+        return self._tell(peer, list(self.entries.items())) if is_open else self._taken_back(peer)
 
     def knows_advertisement(self, key: Key, announced: Filter) -> bool:
         """Or a newer one. Raises a ``VersionError`` if it said something else before."""
@@ -89,17 +112,19 @@ class Flow:
     def _forget_advertisement(self, number: int) -> Orders:
         hop = self.advertisements.pop(number).hop
         self._sent_by[hop].discard(number)
-        outlet = self.outlets.get(hop)
-        if outlet is None:
-            return []
+        return self._taken_back(hop) if hop in self.outlets else []
+
+    def _taken_back(self, hop: int) -> Orders:
+        """Subscriptions that meet nothing that may come from there."""
+        outlet = self.outlets[hop]
         gone = [
             key for key in outlet.filters if key not in outlet.left_over and not self._leads(hop, outlet.filters[key])
         ]
-        return [(hop, order) for key in gone for order in self.policy.removed(outlet, key, None)]
+        return [order for key in gone for order in self._removed(outlet, key, None, withdrawn=True)]
 
     def _leads(self, peer: int, wanted: Filter) -> bool:
         """Whether somebody behind the neighbour may publish what is wanted."""
-        if self.share.everyone_advertises:
+        if peer in self.open:
             return True
         for each in self._sent_by.get(peer, ()):
             announced = self.advertisements[each].filter
@@ -153,8 +178,18 @@ class Flow:
         for peer, outlet in self.outlets.items():
             if peer != hop and key in outlet:
                 known = None if prunes is None else self._towards(peer, prunes)
-                orders += [(peer, order) for order in self.policy.removed(outlet, key, known)]
+                orders += self._removed(outlet, key, known, withdrawn)
         return orders
+
+    def _removed(self, outlet: Outlet, key: Key, prunes: Sequence[Prune] | None, withdrawn: bool) -> Orders:
+        """What is only withdrawn here is only withdrawn further on: it may come again under the same version."""
+        orders = self.policy.removed(outlet, key, prunes)
+        if withdrawn and key in outlet.leaving:
+            outlet.leaving[key] = True
+        return [
+            (outlet.peer, order._replace(withdrawn=True) if withdrawn and order.filter is None else order)
+            for order in orders
+        ]
 
     def _towards(self, peer: int, prunes: Sequence[Prune]) -> list[Prune]:
         """Those for advertisements that the neighbour has sent; of unknown ones nothing is known, and they end here."""

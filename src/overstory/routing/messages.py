@@ -28,6 +28,14 @@ class Unadvertise(msgspec.Struct, frozen=True):
     key: Key
 
 
+class Gate(msgspec.Struct, frozen=True):
+    """Whether anything may come over this link, or only what advertisements announce."""
+
+    epoch: int
+    flow: int
+    is_open: bool
+
+
 class Prune(msgspec.Struct, frozen=True):
     """How far an unsubscription is to go towards one advertisement (a tuple of the paper's list)."""
 
@@ -108,7 +116,7 @@ class Echo(msgspec.Struct, frozen=True):
 
 
 Message: TypeAlias = (
-    Advertise | Unadvertise | Subscribe | Unsubscribe | Packed | Renew | Missing | Marker | Flush | Probe | Echo
+    Advertise | Unadvertise | Gate | Subscribe | Unsubscribe | Packed | Renew | Missing | Marker | Flush | Probe | Echo
 )
 
 

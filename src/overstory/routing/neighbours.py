@@ -9,6 +9,7 @@ from overstory.routing.messages import (
     Advertise,
     Echo,
     Flush,
+    Gate,
     Marker,
     Message,
     Missing,
@@ -60,6 +61,12 @@ def unadvertised(state: State, hop: int, message: Unadvertise) -> list[Output]:
     return outputs + state.messages(message.epoch, message.flow, orders)
 
 
+def gated(state: State, peer: int, message: Gate) -> list[Output]:
+    flow = _flow(state, message)
+    orders = flow.gate(peer, message.is_open)
+    return [*state.messages(message.epoch, message.flow, orders), *state.gates(message.epoch, flow)]
+
+
 def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
     flow = _flow(state, message)
     if flow.knows_subscription(peer, message.key, message.filter):
@@ -101,13 +108,14 @@ def marked(state: State, peer: int, message: Marker) -> list[Output]:
     return outputs if before else outputs + state.drained(message.epoch)
 
 
-def _flow(state: State, message: Advertise | Unadvertise | Subscribe | Unsubscribe | Renew | Missing) -> Flow:
+def _flow(state: State, message: Advertise | Unadvertise | Gate | Subscribe | Unsubscribe | Renew | Missing) -> Flow:
     return state.epochs[message.epoch].flows[message.flow]
 
 
 HANDLERS: dict[type, Callable[[State, int, Any], list[Output]]] = {
     Advertise: advertised,
     Unadvertise: unadvertised,
+    Gate: gated,
     Subscribe: subscribed,
     Unsubscribe: unsubscribed,
     Renew: renewed,

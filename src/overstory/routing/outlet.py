@@ -34,7 +34,7 @@ class Outlet:
         self.filters: dict[Key, Filter] = {}  # of all that it holds
         self.sent: set[Key] = set()
         self.left_over: dict[Key, int] = {}  # and how many events came in vain for it
-        self.leaving: dict[Key, tuple[Prune, ...] | None] = {}  # left-overs that go as soon as what they cover is sent
+        self.leaving: dict[Key, bool] = {}  # left-overs that go once what they cover is sent; whether only withdrawn
         self.tokens, self.filled = 0.0, float("-inf")  # of the bucket, where there is one
         self._sources: dict[Key, int] = {}  # last hops that each came from: one, unless a client breaks the rules
         self._graph = ContainmentGraph() if covering else None

@@ -36,7 +36,19 @@ from overstory.model.values import Attributes
 from overstory.routing.epoch import Epoch
 from overstory.routing.frames import NOWHERE, Flows, Frames, Header, Ints, Routed
 from overstory.routing.law import PUBLISHING_BROKER
-from overstory.routing.messages import LATE, Acknowledge, Advertise, Message, Output, Packed, Renew, Send, Unadvertise
+from overstory.routing.messages import (
+    LATE,
+    Acknowledge,
+    Advertise,
+    Gate,
+    Key,
+    Message,
+    Output,
+    Packed,
+    Renew,
+    Send,
+    Unadvertise,
+)
 from overstory.routing.moves import Moves
 from overstory.routing.neighbours import HANDLERS, MOVING, advertised, check, unadvertised
 from overstory.routing.policy import Policy
@@ -75,6 +87,8 @@ class Router:
             for flow in epoch.flows.values():
                 if peer in flow.share.neighbours:
                     outputs += self.state.introduced(number, flow, peer)
+                    if flow.share.everyone_advertises:  # it may have forgotten
+                        outputs.append(Send(peer, Gate(number, flow.share.number, peer not in flow.shut)))
         return outputs
 
     def neighbour_down(self, peer: int) -> list[Output]:
@@ -95,6 +109,10 @@ class Router:
         for flow in epoch.flows.values():
             for peer in sorted(self.state.up & flow.share.neighbours):
                 outputs += self.state.introduced(share.epoch, flow, peer)
+        for client, key, announced in self.state.announced.values():
+            outputs += self._announce(share.epoch, client, key, announced)
+        if self.state.narrowed:
+            outputs += self.narrow()
         outputs += self.state.join_plan(epoch)
         for peer, message in self.state.waiting.pop(share.epoch, ()):
             with suppress(RoutingError):
@@ -132,18 +150,40 @@ class Router:
     # Clients
 
     def advertise(self, client: int, id_: int, version: int, announced: Filter) -> list[Output]:
-        """In the flow for late subscriptions of every epoch."""
-        for epoch in self.state.epochs.values():
-            epoch.flows[LATE].knows_advertisement((id_, version), announced)
-        outputs: list[Output] = []
-        for number in sorted(self.state.epochs):
-            outputs += advertised(self.state, client, Advertise(number, LATE, (id_, version), announced))
-        return outputs
+        """In all flows that its events may enter, of this epoch and those to come."""
+        for _, flow in self.state.flows():
+            flow.knows_advertisement((id_, version), announced)
+        known = self.state.announced.get(id_)
+        if known is None or known[1][1] < version:
+            self.state.announced[id_] = (client, (id_, version), announced)
+        return [
+            output for epoch in self.state.epochs for output in self._announce(epoch, client, (id_, version), announced)
+        ]
 
     def unadvertise(self, client: int, id_: int, version: int) -> list[Output]:
+        known = self.state.announced.get(id_)
+        if known is not None and known[1][1] <= version:
+            del self.state.announced[id_]
         outputs: list[Output] = []
-        for number in sorted(self.state.epochs):
-            outputs += unadvertised(self.state, client, Unadvertise(number, LATE, (id_, version)))
+        for number, flow in self.state.flows():
+            outputs += unadvertised(self.state, client, Unadvertise(number, flow.share.number, (id_, version)))
+        return outputs
+
+    def narrow(self, narrowed: bool = True) -> list[Output]:
+        """From now on clients here publish only what they have advertised; or anything again."""
+        self.state.narrowed = narrowed
+        outputs: list[Output] = []
+        for number, flow in self.state.flows():
+            if flow.share.everyone_advertises:
+                flow.narrowed = narrowed
+                outputs += self.state.gates(number, flow)
+        return outputs
+
+    def _announce(self, number: int, client: int, key: Key, announced: Filter) -> list[Output]:
+        outputs: list[Output] = []
+        for flow in self.state.epochs[number].flows.values():
+            if flow.share.events.intersects(announced):
+                outputs += advertised(self.state, client, Advertise(number, flow.share.number, key, announced))
         return outputs
 
     def subscribe(self, client: int, id_: int, version: int, wanted: Filter, no_local: bool = False) -> list[Output]:

@@ -21,7 +21,7 @@ class FlowShare(msgspec.Struct, frozen=True):
     events: Filter  # E
     neighbours: frozenset[int]  # in its tree
     rows: dict[int, Filter] = {}  # for links from here, to brokers and clients
-    everyone_advertises: bool = True  # every broker, everything, from the start; else only what is advertised counts
+    everyone_advertises: bool = True  # every broker, everything, until it narrows that; else only what it announces
 
 
 class Member(msgspec.Struct, frozen=True):

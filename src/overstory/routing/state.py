@@ -12,6 +12,8 @@ from overstory.routing.messages import (
     LATE,
     Advertise,
     Drained,
+    Gate,
+    Key,
     Message,
     Output,
     Packed,
@@ -42,6 +44,8 @@ class State:
         self.retired = -1  # and all before it
         self.up: set[int] = set()
         self.homes: dict[int, Home] = {}
+        self.announced: dict[int, tuple[int, Key, Filter]] = {}  # by clients here: client, advertisement, filter
+        self.narrowed = False  # clients here publish nothing else
         self.ended: dict[int, tuple[int, float]] = {}  # the last version that a client here took back, and when
         self.waiting: dict[int, list[tuple[int, Message]]] = {}  # for an epoch to be installed
 
@@ -62,6 +66,9 @@ class State:
             if each.hop != peer
         ]
         return outputs + self.messages(number, flow.share.number, flow.open_outlet(peer))
+
+    def gates(self, number: int, flow: Flow) -> list[Output]:
+        return [Send(peer, Gate(number, flow.share.number, is_open)) for peer, is_open in flow.gates()]
 
     def join_plan(self, epoch: Epoch) -> list[Output]:
         """The plan's members here join their flows; other subscriptions that are here join the flow for late ones."""

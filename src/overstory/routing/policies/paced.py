@@ -29,18 +29,19 @@ class Policy(active.Policy):
         if key not in outlet.sent or not outlet.exposed_by(key):
             return replaced(outlet, key)
         outlet.keep(key)
-        outlet.leaving[key] = None
+        outlet.leaving[key] = False
         return []
 
     def tick(self, outlet: Outlet, now: float) -> list[Order]:
         outlet.tokens = min(self.burst, outlet.tokens + self.rate * (now - outlet.filled))
         outlet.filled = now
         orders: list[Order] = []
-        for key in list(outlet.leaving):
+        for key, withdrawn in list(outlet.leaving.items()):
             for each in outlet.exposed_by(key):
                 if outlet.tokens < 1:
                     return orders
                 outlet.tokens -= 1
                 orders.append(say(outlet, each, triggered=True))
-            orders += replaced(outlet, key)
+            *others, last = replaced(outlet, key)
+            orders += [*others, last._replace(withdrawn=withdrawn)]
         return orders
