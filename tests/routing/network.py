@@ -18,7 +18,8 @@ from overstory.routing.policy import Policy
 from overstory.routing.router import Router
 from overstory.routing.share import Share, tree_shares
 
-FEWER = settings(max_examples=max(1, settings().max_examples // 5))  # for laws that take long to try
+FEWER = settings(max_examples=settings().max_examples // 5)  # for laws that take long to try
+FEWEST = settings(max_examples=settings().max_examples // 10)  # for those that take longest
 Link = tuple[int, int]
 TRUE = parse_filter("TRUE")
 
