@@ -7,7 +7,7 @@ from overstory.lab.experiment import BySeed, Experiment, Figure, Parameters, Row
 from overstory.lab.measuring import number, quotients, where
 from overstory.lab.pruning_cells import MOBILE, series, totals
 
-TIERS = (1, 2, 3)
+TIER = "publications_tier_"
 
 
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
@@ -31,7 +31,7 @@ def light_tiers(rows: Sequence[Row]) -> BySeed:
     each tier counts by its mean broker."""
     found = {}
     for row in where(totals(rows), policy="selective", others_move=False):
-        load = {tier: number(row, f"publications_tier_{tier}") for tier in TIERS if f"publications_tier_{tier}" in row}
+        load = {name.removeprefix(TIER): number(row, name) for name in row if name.startswith(TIER)}
         vain = {tier: number(row, f"false_positives_tier_{tier}") for tier in load}
         mean = sum(load.values()) / len(load)
         if sum(vain.values()):
