@@ -109,7 +109,7 @@ def test_pictures_are_the_same_each_time() -> None:
 
 def test_the_report_has_it_all(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    run_experiment("trees-cost", {}, store, Here(), only={"brokers": 80, "seed": 1})
+    run_experiment("trees-cost", {}, store, Here(), only={"brokers": 80, "seed": 1, "data": "Localized1"})
     runs = stored_runs(store)
     verdicts = {verdict.claim.name: verdict for verdict in judged(runs)}
     write_report(tmp_path / "page.html", store, runs, list(verdicts.values()))
@@ -118,7 +118,7 @@ def test_the_report_has_it_all(tmp_path: Path) -> None:
     assert verdicts["trees-single-tenfold"].measured is not None
     assert verdicts["trees-best-count"].kind == "not yet run"
     assert all(f'id="claim-{claim.name}"' in page for claim in CLAIMS)
-    assert "overstory lab run trees-cost --quick --only brokers=80 --only seed=1" in page
+    assert "overstory lab run trees-cost --quick --only brokers=80 --only seed=1 --only data=Localized1" in page
     assert page.count("<svg") == len(TREES_COST.figures(runs[0].rows))
     assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
