@@ -193,6 +193,15 @@ def test_code_is_known_by_what_it_does(tmp_path: Path, monkeypatch: pytest.Monke
     assert fingerprint("overstory.lab.claims", lambda text: f"{text}\nX = 1\n") == usual
 
 
+def test_rows_need_not_be_alike(toy: Experiment, tmp_path: Path) -> None:
+    store = Store(tmp_path, toy)
+    rows: list[Row] = [{"seed": 1, "total": 2.5}, {"seed": 1, "second": 60.0}]
+    store.put({"seed": 1}, rows, 0.0)
+    stored = store.get({"seed": 1})
+    assert stored is not None
+    assert stored.rows == [{"seed": 1, "total": 2.5, "second": None}, {"seed": 1, "total": None, "second": 60.0}]
+
+
 def test_results_can_be_read_by_anybody(toy: Experiment, tmp_path: Path) -> None:
     run_experiment("toy", {}, tmp_path, Here())
     tables = [pq.read_table(path) for path in (tmp_path / "toy").glob("*.parquet")]

@@ -14,7 +14,7 @@ from overstory.lab.claims import PAPERS, Verdict
 from overstory.lab.drawing import png_of, svg_of
 from overstory.lab.experiment import Figure, Row
 from overstory.lab.measuring import Estimate
-from overstory.lab.store import put_file
+from overstory.lab.store import put_file, table_of
 from overstory.lab.stored_runs import StoredRun
 
 KINDS = ("reproduced", "better", "not reproduced", "not yet run")
@@ -40,7 +40,7 @@ def _figures(run: StoredRun) -> list[Figure]:
 
 def _parquet(rows: Sequence[Row]) -> bytes:
     out = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(list(rows)), out)
+    pq.write_table(table_of(rows), out)
     return bytes(out.getvalue().to_pybytes())
 
 

@@ -132,10 +132,16 @@ def write(path: Path, stored: Stored) -> None:
         "failure": stored.failure,
         "changed": stored.changed,
     }
-    table = pa.Table.from_pylist(stored.rows) if stored.rows else pa.table({})
+    table = table_of(stored.rows)
     buffer = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({ABOUT: json.dumps(about).encode()}), buffer)
     put_file(path, buffer.getvalue().to_pybytes())
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    """With a column for all that any row has: Arrow would take the first row's."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
 def read(path: Path) -> Stored:
