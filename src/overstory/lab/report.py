@@ -97,7 +97,7 @@ def _claim(verdict: Verdict) -> str:
     reading = f'<span class="more">Read as: {escape(claim.reading)}</span>' if claim.reading else ""
     others = "; ".join(f"{name}: {_number(each)}" for name, each in verdict.others.items() if each is not None)
     other = f'<span class="more">Otherwise: {escape(others)}</span>' if others else ""
-    quick = ' <span class="more">a quick run, small networks</span>' if verdict.quick and verdict.measured else ""
+    quick = ' <span class="more">a quick run</span>' if verdict.quick and verdict.measured else ""
     where = f'<a href="#{claim.experiment}">{claim.experiment}</a>' if verdict.measured else escape(claim.experiment)
     return f"""<tr id="claim-{claim.name}">
 <td>{escape(claim.statement)}{reading}{other}</td>
