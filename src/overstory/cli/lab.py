@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from overstory.pipeline.session import LOCAL
 
 STORE = Path("overstory-lab")
 MOST_ROWS = 40  # that are printed as they are
+MOST_COLUMNS = 12
 
 
 def add_to(commands: Any) -> None:
@@ -120,7 +122,7 @@ def _print_run(run: Run) -> None:
     if len(rows) > MOST_ROWS:
         _print_measures(run)
     elif rows:
-        names = list(dict.fromkeys(name for row in rows for name in row))
+        names = _telling(rows)
         print(table(names, [tuple(row.get(name) for name in names) for row in rows]))
     for name, value in run.experiment.totals(rows).items():
         print(f"{name.replace('_', ' ')}: {f'{value:.4f}' if isinstance(value, float) else shown(value)}")
@@ -128,6 +130,14 @@ def _print_run(run: Run) -> None:
         print(f"failed: {each.settings}: {each.failure}", file=sys.stderr)
     for each in run.changed[:5]:
         print(f"other than before, with other code: {each.settings}: {each.changed}", file=sys.stderr)
+
+
+def _telling(rows: Sequence[Row]) -> list[str]:
+    """Columns; where there are many, only those that are not the same in all rows."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if len(names) <= MOST_COLUMNS:
+        return names
+    return [name for name in names if len({row.get(name) for row in rows}) > 1]
 
 
 def _print_measures(run: Run) -> None:
