@@ -16,7 +16,7 @@ from typing import Protocol
 from overstory.errors import EngineError, OverstoryError, UsageError
 from overstory.lab.experiment import Experiment, Parameters, Row, Settings
 from overstory.lab.experiments import experiment_named
-from overstory.lab.store import LastRun, Store, Stored
+from overstory.lab.store import LastRun, Results, Store, Stored
 from overstory.model.plan import Value
 
 
@@ -29,24 +29,10 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Results):
     """What came of it: all results, in the order of the cells."""
 
-    experiment: Experiment
-    results: list[Stored]
     computed: int
-
-    @property
-    def rows(self) -> list[Row]:
-        return [row for each in self.results for row in each.rows]
-
-    @property
-    def failed(self) -> list[Stored]:
-        return [each for each in self.results if each.failure is not None]
-
-    @property
-    def changed(self) -> list[Stored]:
-        return [each for each in self.results if each.changed is not None]
 
 
 @dataclass

@@ -40,6 +40,26 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Results:
+    """Of some cells of an experiment."""
+
+    experiment: Experiment
+    results: list[Stored]
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for each in self.results for row in each.rows]
+
+    @property
+    def failed(self) -> list[Stored]:
+        return [each for each in self.results if each.failure is not None]
+
+    @property
+    def changed(self) -> list[Stored]:
+        return [each for each in self.results if each.changed is not None]
+
+
+@dataclass(frozen=True)
 class LastRun:
     parameters: Row
     quick: bool

@@ -4,31 +4,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overstory.errors import OverstoryError
-from overstory.lab.experiment import Experiment, Row, Settings
+from overstory.lab.experiment import Settings
 from overstory.lab.experiments import EXPERIMENTS
 from overstory.lab.running import cells_of
-from overstory.lab.store import LastRun, Store, Stored
+from overstory.lab.store import LastRun, Results, Store
 
 
 @dataclass(frozen=True)
-class StoredRun:
-    experiment: Experiment
+class StoredRun(Results):
+    """All results that there are of the code as it is now."""
+
     last: LastRun
     cells: int  # that the run asked for
-    results: list[Stored]  # that there are, of the code as it is now
     stale: int  # cells with results of other code alone
-
-    @property
-    def rows(self) -> list[Row]:
-        return [row for each in self.results for row in each.rows]
-
-    @property
-    def failed(self) -> list[Stored]:
-        return [each for each in self.results if each.failure is not None]
-
-    @property
-    def changed(self) -> list[Stored]:
-        return [each for each in self.results if each.changed is not None]
 
     @property
     def seeds(self) -> list[int]:
@@ -56,7 +44,7 @@ def stored_runs(store: Path) -> list[StoredRun]:
         except OverstoryError:  # what it was run on has gone; what came of it is still here
             cells = [each.settings for each in kept.every()]
         results = [stored for cell in cells if (stored := kept.get(cell)) is not None]
-        found.append(StoredRun(experiment, last, len(cells), results, kept.stale(cells)))
+        found.append(StoredRun(experiment, results, last, len(cells), kept.stale(cells)))
     return found
 
 

@@ -39,8 +39,10 @@ def test_next_hops_lead_to_the_target() -> None:
     topology = default_topology()
     towards = topology.next_hops(topology.publishers[0])
     for broker in topology.brokers:
+        hops = 0
         while broker != topology.publishers[0]:
-            broker = towards[broker]
+            broker, hops = towards[broker], hops + 1
+            assert hops < len(topology.brokers)
 
 
 @pytest.mark.parametrize("degree", [10, 30, 50])
