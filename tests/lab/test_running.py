@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -191,6 +192,9 @@ def test_code_is_known_by_what_it_does(tmp_path: Path, monkeypatch: pytest.Monke
     assert fingerprint(kernel, lambda text: text.replace('"""What it costs', '"""What it took')) == usual
     assert fingerprint(kernel, lambda text: text.replace("cost += down[node]", "cost += up[node]")) != usual
     assert fingerprint("overstory.lab.claims", lambda text: f"{text}\nX = 1\n") == usual
+    with monkeypatch.context() as patch:
+        patch.setattr(code, "version", lambda package: "0.0" if package == "numba" else metadata.version(package))
+        assert fingerprint(kernel, lambda text: text) != usual
 
 
 def test_rows_need_not_be_alike(toy: Experiment, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from overstory.errors import DataError, UsageError
 from overstory.lab.importing import Import, import_scenario
 from overstory.matching import FilterIndex
 from overstory.model.scenario import Scenario, read_scenario
-from overstory.pipeline import importing
+from overstory.pipeline import importing, log_files
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.pipeline import Pipeline
 from overstory.planners.registry import make_plan
@@ -143,7 +143,7 @@ def test_the_same_files_give_the_same_scenario_however_spark_cuts_them(
         log = written(tmp_path / folder / "log.jsonl", in_lines(rows))
         what = Import(log, "waxman", brokers=12, publisher="who", subscriptions="20", seed=5)
         import_scenario(tmp_path / folder / "made", what, pipeline)
-        monkeypatch.setitem(importing.SETTINGS, "spark.sql.files.maxPartitionBytes", "10k")  # for the second
+        monkeypatch.setitem(log_files.SETTINGS, "spark.sql.files.maxPartitionBytes", "10k")  # for the second
     one, other = (sorted((tmp_path / folder / "made").iterdir()) for folder in ("here", "there"))
     assert [path.name for path in one] == [path.name for path in other]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
@@ -154,7 +154,7 @@ def test_row_groups_do_not_show_where_parts_were_cut(
     tmp_path: Path, triangle: str, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "ROW_GROUP", 100)
-    monkeypatch.setitem(importing.SETTINGS, "spark.sql.files.maxPartitionBytes", "1k")
+    monkeypatch.setitem(log_files.SETTINGS, "spark.sql.files.maxPartitionBytes", "1k")
     log = written(tmp_path / "log.jsonl", in_lines([{"n": number} for number in range(250)]))
     import_scenario(tmp_path / "made", Import(log, triangle), pipeline)
     with pq.ParquetFile(tmp_path / "made" / "events.parquet") as file:

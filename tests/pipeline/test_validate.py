@@ -82,6 +82,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, int | None, str | None, str]]]
     "not attached": ({"attachments": {3: None}}, ("attachments", None, "client", "client 13 is not attached")),
     "flow twice": ({"flows": {3: (7, TREE, "TRUE", 0)}, "members": {4: (7, 3, None)}}, ("flows", 4, "flow", "7 has")),
     "kind": ({"flows": {0: (7, "trees", "TRUE", 0)}}, ("flows", 1, "kind", "there is no kind of flow trees")),
+    "less than nothing": ({"flows": {0: (7, TREE, "TRUE", -1)}}, ("flows", 1, "associations", "cannot be -1")),
     "member's flow": ({"members": {0: (99, 0, None)}}, ("members", 1, "flow", "there is no flow 99")),
     "subscription": ({"members": {6: (7, 99, None)}}, ("members", 7, "subscription", "there is no subscription 99")),
     "in no flow": ({"members": {0: None}}, ("members", None, "subscription", "subscription 0 is in no flow")),

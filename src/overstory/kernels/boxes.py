@@ -29,7 +29,8 @@ from overstory.kernels.store import (
     with_room,
 )
 from overstory.kernels.texts import NUMBER, intern, release
-from overstory.kernels.tree import file_box, split_all, unfile_box
+from overstory.kernels.tree import file_box, split_all
+from overstory.kernels.unfiling import unfile_box
 
 EQUAL_BOXES = 1  # the table of the store
 OPAQUE = 1 << 48  # in the header of a record: the last word is the number of an opaque test

@@ -28,7 +28,7 @@ from overstory.kernels.leaves import (
 )
 from overstory.kernels.records import clauses_of, lists_of, ranges_of
 from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, NONE, ROOT, TOKENS, Store, sort_few, with_room
-from overstory.kernels.tree import child_under
+from overstory.kernels.token_table import child_under
 
 MOST_TOGETHER = 4096  # events
 MOST_VALUES = 1 << 18  # of all events that go together

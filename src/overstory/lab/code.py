@@ -1,4 +1,5 @@
-"""Which code an experiment depends on, as a fingerprint: the modules that it imports, directly or not.
+"""Which code an experiment depends on, as a fingerprint: the modules of ours that it imports, directly or not, and the
+versions of the libraries that they import.
 
 Comments, docstrings and layout do not count, so a result stays fresh until something that computes has changed. That is
 more often than a number changes, never less often.
@@ -6,7 +7,10 @@ more often than a number changes, never less often.
 
 import ast
 import hashlib
+import sys
+from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +21,7 @@ PACKAGE = "overstory"
 def code_fingerprint(module: str) -> str:
     """Of a module of ours, by its full name."""
     sources: dict[str, str] = {}
+    libraries: set[str] = set()
     waiting = [module]
     while waiting:
         name = waiting.pop()
@@ -24,10 +29,14 @@ def code_fingerprint(module: str) -> str:
             continue
         tree = _parsed(name)
         sources[name] = ast.dump(_without_docstrings(tree))
-        waiting += [other for other in _imported(tree) if other not in sources]
+        imported = _imported(tree)
+        libraries |= {each.split(".")[0] for each in imported} - {PACKAGE}
+        waiting += [each for each in imported if each.split(".")[0] == PACKAGE and _is_module(each)]
     digest = hashlib.sha256()
     for name in sorted(sources):
         digest.update(f"{name}\0{sources[name]}\0".encode())
+    for name in sorted(libraries - sys.stdlib_module_names):
+        digest.update(f"{name}\0{_version_of(name)}\0".encode())
     return digest.hexdigest()[:16]
 
 
@@ -43,16 +52,24 @@ def _path_of(name: str) -> Path:
 
 
 def _imported(tree: ast.Module) -> set[str]:
-    """Modules of ours: ``from a import b`` may name the module a.b, or something in a."""
-    found = set()
+    """Names of modules, and perhaps of what is in them: ``from a import b`` may mean the module a.b, or not."""
+    found: set[str] = set()
     for node in ast.walk(tree):
-        names = []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
         elif isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
-        found |= {name for name in names if name.split(".")[0] == PACKAGE and _is_module(name)}
+            found |= {each.name for each in node.names}
     return found
+
+
+def _version_of(library: str) -> str:
+    """Of the package that it came with."""
+    return ", ".join(f"{name} {version(name)}" for name in sorted(_packages().get(library, ())))
+
+
+@cache
+def _packages() -> Mapping[str, list[str]]:
+    return packages_distributions()
 
 
 @cache

@@ -29,7 +29,8 @@ from overstory.model.network import Floats, Ints, Network
 from overstory.model.scenario import Scenario, problems_of, write_scenario
 from overstory.model.settings import Settings
 from overstory.model.tables import BROKERS, CHANGES, CLIENTS, LINKS, SUBSCRIPTIONS
-from overstory.pipeline.importing import CSV, JSON, ByChance, Log, Roles, checked_format, format_of, opened_log
+from overstory.pipeline.importing import ByChance, Log, Roles, opened_log
+from overstory.pipeline.log_files import CSV, JSON, checked_format, format_of
 from overstory.pipeline.match import BROKER
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.predicates import problems_with

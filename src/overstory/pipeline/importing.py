@@ -8,17 +8,13 @@ The log is parsed once, and kept by Spark. CSV has no types of its own, so a col
 rule for MQTT's user properties: a JSON number or boolean, else a string.
 """
 
-import csv
-import gzip
-import json
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from itertools import accumulate
 from operator import or_
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,19 +22,13 @@ import pyarrow.parquet as pq
 from overstory.errors import DataError, EngineError, UsageError
 from overstory.model.tables import EVENTS
 from overstory.model.values import JSON_NUMBER
+from overstory.pipeline.log_files import CSV, blaming, format_of, read_log
 from overstory.pipeline.pipeline import Pipeline, as_ours
-from overstory.pipeline.session import spark_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
-CSV, JSON, PARQUET = "csv", "json", "parquet"
-FORMATS = {".csv": CSV, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON, ".parquet": PARQUET}
-ZIPPED = ".gz"
-KNOWN = ".csv, .json or .jsonl (also with .gz), or .parquet"
-SETTINGS = {"spark.sql.caseSensitive": "true"}  # so that we see columns that differ only in case, and can say so
 ROW_GROUP = 1 << 17  # events in memory at once
-CHUNK = 1 << 20  # bytes
 MOST_PUBLISHERS = 1_000_000  # clients are held in memory
 ROW, ROWS_BITS = "$row", 33  # Spark numbers rows by partition, and in it by the lower bits
 # The types of attributes, as Spark and as Arrow call them
@@ -75,41 +65,19 @@ class ByChance(NamedTuple):
     seed: int
 
 
-def format_of(path: Path) -> str | None:
-    name = path.name.lower()
-    found = FORMATS.get(Path(name.removesuffix(ZIPPED)).suffix)
-    return None if found == PARQUET and name.endswith(ZIPPED) else found
-
-
-def checked_format(path: Path) -> str:
-    found = format_of(path)
-    if found is None:
-        raise UsageError(f"{path} has no ending that is known; give a file that ends in {KNOWN}")
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "is not there"
-        raise UsageError(f"{path} {what}; give the path of a file that ends in {KNOWN}")
-    return found
-
-
 @contextmanager
 def opened_log(
     pipeline: Pipeline, path: Path, roles: Roles, beside: Path, columns: tuple[str, ...] | None = None
 ) -> Iterator["Log"]:
     """``columns`` are the attributes to keep, if not all; ``beside`` is a folder for what is needed meanwhile."""
-    kind = checked_format(path)
-    header = _header(path) if kind == CSV else None
-    # Spark hides files whose names begin with _ or a dot, and knows a zipped one by its ending
-    link = beside / f"log.{kind}{ZIPPED if path.name.lower().endswith(ZIPPED) else ''}"
-    link.symlink_to(path.resolve())
     pipeline.tell("reading the log")
-    with _blaming(path, kind):
-        raw = _read(_session(pipeline), link, kind, header)
+    raw = read_log(pipeline, path, beside)
     _check_names(path, raw.columns, roles, columns)
     wanted = [name for name in raw.columns if columns is None or name in columns or name in roles]
     rows = _numbered(raw.select(*map(_column, wanted))).persist()
     try:
-        with _blaming(path, kind):
-            counts, seen = _surveyed(rows, wanted if kind == CSV else [])
+        with blaming(path):
+            counts, seen = _surveyed(rows, wanted if format_of(path) == CSV else [])
             if not counts:
                 raise DataError(f"{path} has no events in it; give a log with at least one")
             kinds = {name: _kind_of_texts(bits) for name, bits in seen.items() if bits}
@@ -263,43 +231,6 @@ class Log:
         return pa.schema([*EVENTS.schema, *(pa.field(name, KINDS[self.kinds[name]]) for name in self.attributes)])
 
 
-def _session(pipeline: Pipeline) -> "SparkSession":
-    """With settings of its own, in the same Spark."""
-    spark = pipeline.spark.newSession()
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
-    return spark
-
-
-def _read(spark: "SparkSession", path: Path, kind: str, header: list[str] | None) -> "DataFrame":
-    where = spark_path(path)
-    if kind == PARQUET:
-        return spark.read.parquet(where)
-    if header is None:
-        return spark.read.json(
-            where,
-            mode="FAILFAST",
-            dropFieldIfAllNull=True,
-            allowSingleQuotes=False,
-            columnNameOfCorruptRecord="$malformed",
-        )
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    # As RFC 4180 has it: a quote is doubled. Where there may be quoted line ends, one core has to read it all
-    lines = _has_quotes(path)
-    schema = StructType([StructField(name, StringType()) for name in header])
-    read = spark.read.schema(schema).csv(where, header=True, multiLine=lines, quote='"', escape='"', mode="FAILFAST")
-    return read.replace("", None)
-
-
-def _has_quotes(path: Path) -> bool:
-    """Taken for granted in an archive, which one core reads in any case."""
-    if path.suffix == ZIPPED:
-        return True
-    with open(path, "rb") as file:
-        return any(b'"' in chunk for chunk in iter(lambda: file.read(CHUNK), b""))
-
-
 def _check_names(path: Path, names: list[str], roles: Roles, columns: tuple[str, ...] | None) -> None:
     if not names:
         raise DataError(f"{path} has no columns with values; give a log whose events have attributes")
@@ -400,67 +331,3 @@ def _column(name: str) -> "Column":
     from pyspark.sql import functions as sql
 
     return sql.col("`" + name.replace("`", "``") + "`")
-
-
-@contextmanager
-def _blaming(path: Path, kind: str) -> Iterator[None]:
-    """Spark says that something is malformed, and not where. So if it fails, we look ourselves."""
-    try:
-        with as_ours(f"reading {path}"):
-            yield
-    except EngineError as error:
-        with _unreadable(path):
-            fault = {CSV: _fault_in_csv, JSON: _fault_in_json}.get(kind, lambda _: None)(path)
-        raise error if fault is None else DataError(f"{path} {fault}") from None
-
-
-def _fault_in_csv(path: Path) -> str | None:
-    with _opened(path) as file:
-        records = csv.reader(file)
-        width = len(next(records))
-        for record in records:
-            if record and len(record) != width:
-                return f"line {records.line_num}: it has {len(record)} values, and the header names {width} columns"
-    return None
-
-
-def _fault_in_json(path: Path) -> str | None:
-    with _opened(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                if line.strip() and not isinstance(json.loads(line), dict):
-                    return f"line {number}: it is not a JSON object; write one on each line"
-            except json.JSONDecodeError as error:
-                return (
-                    f"line {number}: it is not JSON: {error.msg} (column {error.colno}); write an object on each line"
-                )
-    return None
-
-
-def _header(path: Path) -> list[str]:
-    with _unreadable(path), _opened(path) as file:
-        names = next(csv.reader(file), [])
-    for name in names:
-        if not name.strip() or JSON_NUMBER.fullmatch(name):
-            raise DataError(f"{path} has no header: '{name}' is not the name of a column; name all on the first line")
-        if names.count(name) > 1:
-            raise DataError(f"{path} has two columns '{name}'; rename one")
-    if not names:
-        raise DataError(f"{path} has no header; name the columns on the first line")
-    return names
-
-
-def _opened(path: Path) -> IO[str]:
-    if path.name.lower().endswith(ZIPPED):
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return open(path, encoding="utf-8-sig", newline="")
-
-
-@contextmanager
-def _unreadable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not in UTF-8; convert it first") from None
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
-        raise DataError(f"{path} cannot be read: {str(error)[:120]}") from None

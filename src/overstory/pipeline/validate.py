@@ -96,6 +96,7 @@ def _dangling(scenario: Scenario, plan: Plan) -> list[Problem]:
         *_repeated(plan.attachments["client"], "attachments", "client"),
         *_repeated(flows, "flows", "flow"),
         *_unknown(plan.flows["kind"], pa.chunked_array([pa.array(KINDS)]), "flows", "kind", "kind of flow"),
+        *_negative(plan.flows["associations"], "flows", "associations"),
         *_unknown(plan.members["flow"], flows, "members", "flow", "flow"),
         *_unknown(plan.members["subscription"], subscriptions, "members", "subscription", "subscription"),
     ]
@@ -123,6 +124,11 @@ def _wants_something(scenario: Scenario, plan: Plan) -> pa.ChunkedArray:
 def _unknown(values: pa.ChunkedArray, known: pa.ChunkedArray, table: str, column: str, what: str) -> list[Problem]:
     rows = rows_where(pc.invert(pc.is_in(values, known.combine_chunks())))
     return problems_at(rows, table, column, lambda row: f"there is no {what} {values[row]}")
+
+
+def _negative(values: pa.ChunkedArray, table: str, column: str) -> list[Problem]:
+    rows = rows_where(pc.less(values, 0))
+    return problems_at(rows, table, column, lambda row: f"there cannot be {values[row]} {column}")
 
 
 def _repeated(values: pa.ChunkedArray, table: str, column: str) -> list[Problem]:

@@ -26,7 +26,7 @@ class Policy:
     covering = True  # whether subscriptions are quenched at all
     packs = False  # whether what one change leads to on a link is one message
     statistics = False  # whether hosts keep a window of what their subscriptions got
-    waits = False  # whether ``tick`` has to be called while something is leaving
+    waits = 0.0  # seconds until ``tick`` has to be called again while something is leaving; 0: it never has to be
 
     def added(self, outlet: Outlet, key: Key, wanted: Filter) -> list[Order]:
         """A subscription came from a last hop and goes towards the outlet's neighbour."""
@@ -57,7 +57,7 @@ class Policy:
         return []
 
     def is_due(self, outlet: Outlet) -> bool:
-        return self.waits and bool(outlet.leaving)
+        return self.waits > 0 and bool(outlet.leaving)
 
 
 def say(outlet: Outlet, key: Key, triggered: bool = False) -> Order:

@@ -329,7 +329,7 @@ class Router:
     @property
     def is_waiting(self) -> bool:
         """Whether a tick is needed for something other than leases."""
-        return self.state.policy.waits and any(
+        return self.state.policy.waits > 0 and any(
             self.state.policy.is_due(outlet) for _, flow in self.state.flows() for outlet in flow.outlets.values()
         )
 

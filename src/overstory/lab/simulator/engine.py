@@ -88,11 +88,10 @@ class Ahead:
 
 
 class Engine:
-    def __init__(self, topology: Topology, policy: Policy, service: Service, tick: float = 2.0) -> None:
+    def __init__(self, topology: Topology, policy: Policy, service: Service) -> None:
         self.topology, self.policy, self.service = topology, policy, service
         self.record = Record(topology)
         self.now = 0.0
-        self._tick = tick
         self._heap: list[tuple[float, int, int, int, Input]] = []
         self._sequence = 0
         self._busy_until = dict.fromkeys(topology.brokers, 0.0)
@@ -183,7 +182,7 @@ class Engine:
             self._send(done, broker, outputs)
         if self.policy.waits and broker not in self._ticking and router.is_waiting:
             self._ticking.add(broker)
-            self._push(done + self._tick, broker, NOWHERE, Tick())
+            self._push(done + self.policy.waits, broker, NOWHERE, Tick())
 
     def _work(self, message: Input, entries: int) -> float:
         service = self.service

@@ -19,7 +19,7 @@ import numpy as np
 from overstory.model.values import Attributes
 from overstory.routing.messages import Key, Prune
 from overstory.routing.outlet import Order, Outlet
-from overstory.routing.policies import lazy
+from overstory.routing.policies.lazy import Policy as Lazy
 from overstory.routing.policy import replaced
 from overstory.routing.window import NOBODY_ELSE, Sightings
 
@@ -31,7 +31,7 @@ HORIZON = 1.0  # windows that a left-over is expected to stay
 FAR = 64  # hops that are told apart
 
 
-class Policy(lazy.Policy):
+class Policy(Lazy):
     statistics = True
 
     def __init__(self, horizon: float = HORIZON) -> None:

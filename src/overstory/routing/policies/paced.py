@@ -1,24 +1,26 @@
 """Paced forwarding: active covering, with a bucket of tokens for what an unsubscription leaves uncovered.
 
 The unsubscription waits until all of that has been sent, so nothing is lost and there is no burst; in return the
-neighbour is late to learn of it, and false positives come until then. New subscriptions pay no token.
+neighbour is late to learn of it, and false positives come until then. New subscriptions pay no token. The bucket is
+filled now and then, so that the uncovered ones are looked up once for several of them.
 """
 
 from collections.abc import Sequence
 
 from overstory.routing.messages import Key, Prune
 from overstory.routing.outlet import Order, Outlet
-from overstory.routing.policies import active
+from overstory.routing.policies.active import Policy as Active
 from overstory.routing.policy import replaced, say
 
 NAME = "paced"
 SUMMARY = "active covering, but what an unsubscription uncovers is sent at a limited rate"
 RATE = 0.5  # tokens in a second
 BURST = 10.0  # tokens that the bucket holds
+FILLED_EVERY = 10.0  # seconds
 
 
-class Policy(active.Policy):
-    waits = True
+class Policy(Active):
+    waits = FILLED_EVERY
 
     def __init__(self, rate: float = RATE, burst: float = BURST) -> None:
         self.rate, self.burst = rate, burst
@@ -33,6 +35,8 @@ class Policy(active.Policy):
         return []
 
     def tick(self, outlet: Outlet, now: float) -> list[Order]:
+        if now - outlet.filled < self.waits:
+            return []
         outlet.tokens = min(self.burst, outlet.tokens + self.rate * (now - outlet.filled))
         outlet.filled = now
         orders: list[Order] = []

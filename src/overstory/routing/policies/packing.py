@@ -1,10 +1,10 @@
 """Subscription packing: active covering, where all that one change leads to on a link is one message."""
 
-from overstory.routing.policies import active
+from overstory.routing.policies.active import Policy as Active
 
 NAME = "packing"
 SUMMARY = "active covering, with all that one change leads to on a link in one message"
 
 
-class Policy(active.Policy):
+class Policy(Active):
     packs = True

@@ -16,7 +16,7 @@ import numpy as np
 
 from overstory.routing.messages import Key, Prune
 from overstory.routing.outlet import Order, Outlet
-from overstory.routing.policies import active
+from overstory.routing.policies.active import Policy as Active
 from overstory.routing.policy import Ints, replaced
 from overstory.routing.window import NOBODY_ELSE, Sightings
 
@@ -26,7 +26,7 @@ THRESHOLD = 0.9
 SMALL = 0
 
 
-class Policy(active.Policy):
+class Policy(Active):
     statistics = True
 
     def __init__(self, threshold: float = THRESHOLD, small: int = SMALL, paper_strict: bool = False) -> None:
