@@ -25,6 +25,13 @@ LOOKS = {
     "tree-search": ("#1f6b4e", "*"),
     "coalesced": ("#1f6b4e", "*"),
     "opt": ("#1c2420", "+"),
+    "none": ("#8a8f98", "x"),
+    "active": ("#4e79a7", "o"),
+    "lazy": ("#76b7b2", "s"),
+    "packing": ("#b07aa1", "v"),
+    "paced": ("#e0a030", "D"),
+    "selective": ("#e15759", "^"),
+    "cost": ("#1f6b4e", "*"),
 }
 OTHERS = (
     ("#4e79a7", "o"),
@@ -108,11 +115,15 @@ def _bars(axes: "Axes", figure: Figure) -> None:
     shown = [line for line in figure.lines if line.y]
     places = list(range(len(shown)))[::-1]
     least = 1.0 if all(line.y[0] >= 1 for line in shown) else 0.0
+    if figure.log_y and shown:
+        least = min(min(line.y[0], *(line.span or ())) for line in shown) / 2
+        axes.set_xscale("log")
+    reach = [_reach(line) for line in shown]
     axes.barh(
         places,
         [line.y[0] - least for line in shown],
         left=least,
-        xerr=[line.spread[0] for line in shown],
+        xerr=[[below for below, _ in reach], [above for _, above in reach]],
         color=[_bar_colour(line) for line in shown],
         height=0.62,
         error_kw={"elinewidth": 1, "capsize": 2.5},
@@ -120,6 +131,13 @@ def _bars(axes: "Axes", figure: Figure) -> None:
     axes.set_yticks(places, [line.label for line in shown])
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(figure.y)
+
+
+def _reach(line: Line) -> tuple[float, float]:
+    """How far the whiskers of a bar go down and up."""
+    if line.span is None:
+        return line.spread[0], line.spread[0]
+    return max(0.0, line.y[0] - line.span[0]), max(0.0, line.span[1] - line.y[0])
 
 
 def _bar_colour(line: Line) -> str:

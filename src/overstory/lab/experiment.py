@@ -29,6 +29,7 @@ class Line:
     x: list[float]
     y: list[float]
     spread: list[float]
+    span: tuple[float, float] | None = None  # of a bar: where most values are; drawn instead of the spread
 
 
 @dataclass(frozen=True)

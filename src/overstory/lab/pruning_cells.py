@@ -5,6 +5,7 @@ time (``second``). Delays are in seconds, messages are entries and publications 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from overstory.errors import InfeasibleError
 from overstory.lab.experiment import BySeed, Figure, Line, Measure, Row, Settings
@@ -127,7 +128,6 @@ def cost_over_best_other(rows: Sequence[Row]) -> BySeed:
 
 
 BARS: Mapping[str, str] = {
-    "delay_mean": "delay after the unsubscriptions (s)",
     "messages": "messages in all",
     "false_positive_share": "share of publications in vain, core and inner links",
     "table_core_end": "entries in a core broker's table, at the end",
@@ -141,6 +141,21 @@ def bars(rows: Sequence[Row], name: str, what: Mapping[str, str] = BARS) -> list
         drawn = lines(shown, "at", value, "policy", POLICIES)
         found.append(Figure(f"{name}-{value.replace('_', '-')}", label, "", label, drawn, bars=True))
     return found
+
+
+def delays(rows: Sequence[Row], name: str, what: str = "delay after the unsubscriptions (s)") -> Figure:
+    """Means, with whiskers from the 10th to the 90th percentile."""
+    shown = totals(rows)
+    drawn = [
+        replace(line, span=(_mean(mine, "delay_p10"), _mean(mine, "delay_p90")))
+        for line in lines([row | {"at": 0} for row in shown], "at", "delay_mean", "policy", POLICIES)
+        if (mine := where(shown, policy=line.label))
+    ]
+    return Figure(f"{name}-delay", f"{what}, 10th to 90th percentile", "", what, drawn, log_y=True, bars=True)
+
+
+def _mean(rows: Sequence[Row], value: str) -> float:
+    return sum(number(row, value) for row in rows) / len(rows)
 
 
 def over_time(rows: Sequence[Row], name: str) -> list[Figure]:
@@ -162,7 +177,7 @@ def triggered(rows: Sequence[Row], name: str) -> Figure:
     for policy in POLICIES:
         mine = where(totals(rows), policy=policy)
         if mine:
-            means = [sum(number(row, f"triggered_{each}") for row in mine) / len(mine) for each in CORE]
+            means = [_mean(mine, f"triggered_{each}") for each in CORE]
             found.append(Line(policy, [float(at) for at in range(len(CORE))], means, [0.0] * len(CORE)))
     note = "0 to 4: core brokers A to E"
     return Figure(f"{name}-triggered", "Subscriptions set free", "core broker", "messages triggered", found, note=note)

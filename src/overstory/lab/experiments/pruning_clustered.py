@@ -13,7 +13,7 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
     name = "pruning-clustered"
-    return [*pruning_cells.bars(rows, name), *pruning_cells.over_time(rows, name)]
+    return [pruning_cells.delays(rows, name), *pruning_cells.bars(rows, name), *pruning_cells.over_time(rows, name)]
 
 
 EXPERIMENT = Experiment(

@@ -44,8 +44,8 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
     found = []
     for others, what in ((False, "monitors"), (True, "all")):
         mine = where(rows, others_move=others)
-        shown = {"delay_mean": f"delay (s), {what} move", "messages": f"messages in all, {what} move"}
-        found += pruning_cells.bars(mine, f"pruning-mobile-{what}", shown)
+        found.append(pruning_cells.delays(mine, f"pruning-mobile-{what}", f"delay (s), {what} move"))
+        found += pruning_cells.bars(mine, f"pruning-mobile-{what}", {"messages": f"messages in all, {what} move"})
         found += pruning_cells.over_time(mine, f"pruning-mobile-{what}")[:1]
     return found
 

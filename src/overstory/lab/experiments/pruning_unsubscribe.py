@@ -44,6 +44,7 @@ def in_vain(rows: Sequence[Row], value: str) -> BySeed:
 def figures(rows: Sequence[Row]) -> list[Figure]:
     name = "pruning-unsubscribe"
     return [
+        pruning_cells.delays(rows, name),
         *pruning_cells.bars(rows, name),
         *pruning_cells.over_time(rows, name),
         pruning_cells.triggered(rows, name),
