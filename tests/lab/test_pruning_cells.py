@@ -2,9 +2,10 @@
 
 import pytest
 
+from overstory.lab.drawing import svg_of
 from overstory.lab.experiment import Row, Settings
 from overstory.lab.experiments import EXPERIMENTS
-from overstory.lab.pruning_cells import POLICIES, _rows, cost_over_best_other, not_congested
+from overstory.lab.pruning_cells import POLICIES, _rows, cost_over_best_other, delays, not_congested
 from overstory.lab.simulator.pruning import Numbers
 
 DELAY = {"none": 0.2, "active": 100.0, "lazy": 40.0, "packing": 20.0, "paced": 5.0, "selective": 0.4, "cost": 0.3}
@@ -14,6 +15,8 @@ def numbers_of(policy: str) -> Numbers:
     place = float(POLICIES.index(policy))
     return {
         "delay_mean": DELAY[policy],
+        "delay_p10": DELAY[policy] / 2,
+        "delay_p90": DELAY[policy] * 3,
         "delay_before": 0.2,
         "queue_peak": 2000.0 if policy == "active" else 50.0,
         "table_core_end": 1000.0 - 100 * place,
@@ -87,3 +90,11 @@ def test_figures(name: str) -> None:
     figures = EXPERIMENTS[name].figures(rows)
     assert figures
     assert all(len(figure.lines) == len(POLICIES) for figure in figures)
+
+
+def test_delays_are_drawn_from_the_tenth_to_the_ninetieth_percentile() -> None:
+    figure = delays(UNSUBSCRIBED, "some")
+    assert {line.label: line.span for line in figure.lines} == {
+        policy: (pytest.approx(delay / 2), pytest.approx(delay * 3)) for policy, delay in DELAY.items()
+    }
+    assert svg_of(figure).startswith("<svg")

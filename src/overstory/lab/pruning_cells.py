@@ -151,7 +151,8 @@ def delays(rows: Sequence[Row], name: str, what: str = "delay after the unsubscr
         for line in lines([row | {"at": 0} for row in shown], "at", "delay_mean", "policy", POLICIES)
         if (mine := where(shown, policy=line.label))
     ]
-    return Figure(f"{name}-delay", f"{what}, 10th to 90th percentile", "", what, drawn, log_y=True, bars=True)
+    axis = "mean, 10th and 90th percentile"
+    return Figure(f"{name}-delay", what, "", axis, drawn, log_y=True, bars=True)
 
 
 def _mean(rows: Sequence[Row], value: str) -> float:
