@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from overstory.lab.claims import CLAIMS, PAPERS, Claim, judged, kind_of
+from overstory.lab.claims import CLAIMS, PAPERS, Claim, judged, kind_of, leaves_open
 from overstory.lab.drawing import png_of, svg_of
 from overstory.lab.experiment import Figure, Line, Row
 from overstory.lab.experiments import EXPERIMENTS
@@ -69,6 +69,22 @@ def test_each_experiment_has_cells_and_names_of_its_own() -> None:
 )
 def test_verdicts(claim: Claim, mean: float, spread: float | None, kind: str) -> None:
     assert kind_of(claim, Estimate(mean, spread, 3)) == kind
+
+
+@pytest.mark.parametrize(
+    ("claim", "mean", "spread", "is_open"),
+    [
+        (ABOUT, 10.5, 0.1, False),
+        (ABOUT, 10.5, 1.0, True),
+        (ABOUT, 20.0, 5.0, False),
+        (ABOUT, 20.0, 50.0, True),
+        (ABOUT, 5.0, 2.0, False),
+        (msgspec.structs.replace(ABOUT, relation="at most"), 11.5, 1.0, True),
+        (msgspec.structs.replace(ABOUT, relation="at least", better="neither"), 30.0, 15.0, False),
+    ],
+)
+def test_an_interval_may_leave_it_open(claim: Claim, mean: float, spread: float, is_open: bool) -> None:
+    assert leaves_open(claim, Estimate(mean, spread, 3)) == is_open
 
 
 def test_estimates() -> None:

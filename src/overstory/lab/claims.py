@@ -5,6 +5,7 @@ that, on the side that is better; else *not reproduced*. Where nothing was measu
 no such experiment, that part is not built yet.
 """
 
+import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,8 +119,22 @@ def kind_of(claim: Claim, value: Estimate) -> Kind:
     beyond = {"lower": value.high < low, "higher": value.low > high, "neither": False}[claim.better]
     if beyond:
         return "better"
-    holds = {"about": low <= value.mean <= high, "at least": value.mean >= low, "at most": value.mean <= high}
-    return "reproduced" if holds[claim.relation] else "not reproduced"
+    least, most = _holds_between(claim)
+    return "reproduced" if least <= value.mean <= most else "not reproduced"
+
+
+def leaves_open(claim: Claim, value: Estimate) -> bool:
+    """Whether the claim holds in a part of the interval only."""
+    least, most = _holds_between(claim)
+    if kind_of(claim, value) == "better" or value.high < least or value.low > most:
+        return False
+    return not least <= value.low <= value.high <= most
+
+
+def _holds_between(claim: Claim) -> tuple[float, float]:
+    low = -math.inf if claim.relation == "at most" else claim.number - claim.margin
+    high = math.inf if claim.relation == "at least" else claim.number + claim.margin
+    return low, high
 
 
 def _why(claim: Claim, kind: Kind, value: Estimate) -> str:
@@ -133,5 +148,5 @@ def _why(claim: Claim, kind: Kind, value: Estimate) -> str:
         "not reproduced": f"not {claim.relation} {allowed}",
         "not yet run": "",
     }[kind]
-    doubt = ", but its interval is wider than what is allowed" if (value.spread or 0.0) > max(claim.margin, 0.0) else ""
+    doubt = ", but its interval leaves that open" if leaves_open(claim, value) else ""
     return f"{measured}: {end}{doubt}."
