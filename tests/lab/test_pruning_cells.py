@@ -74,6 +74,8 @@ def test_nothing_is_reported_without_congestion() -> None:
     assert not_congested(UNSUBSCRIBED) is None
     calm = [row | {"queue_peak": 3.0} if "queue_peak" in row else row for row in UNSUBSCRIBED]
     assert "does not congest" in str(not_congested(calm))
+    moved = [row | {"queue_peak": 3.0} if "queue_peak" in row else row for row in rows_of({"others_move": False})]
+    assert "does not congest" in str(EXPERIMENTS["pruning-mobile"].refuses(moved))
 
 
 def test_the_best_of_all_others() -> None:

@@ -197,6 +197,15 @@ def test_code_is_known_by_what_it_does(tmp_path: Path, monkeypatch: pytest.Monke
         assert fingerprint(kernel, lambda text: text) != usual
 
 
+def test_no_number_takes_the_name_of_a_setting(toy: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    def renamed(settings: Settings) -> list[Row]:
+        return [settings | {"size": 0.5}]
+
+    monkeypatch.setitem(EXPERIMENTS, "toy", replace(toy, run=renamed))
+    done = json.loads(run_cell(json.dumps({"experiment": "toy", "settings": {"seed": 1, "size": 1}})))
+    assert "a row has 0.5 for the setting 'size' = 1" in done["failure"]
+
+
 def test_rows_need_not_be_alike(toy: Experiment, tmp_path: Path) -> None:
     store = Store(tmp_path, toy)
     rows: list[Row] = [{"seed": 1, "total": 2.5}, {"seed": 1, "second": 60.0}]

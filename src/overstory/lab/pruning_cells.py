@@ -73,8 +73,8 @@ def series(rows: Sequence[Row]) -> list[Row]:
 
 def not_congested(rows: Sequence[Row]) -> str | None:
     """Why nothing may be reported: policies against congestion say nothing where there is none."""
-    for row in totals(rows):
-        if row["policy"] == "active" and row.get("unsubscriptions") == 300 and row.get("degree") == 30:
+    for row in where(totals(rows), policy="active"):
+        if (row.get("unsubscriptions"), row.get("degree")) == (300, 30) or row.get("others_move") is False:
             numbers: Numbers = {name: number(row, name) for name in ("delay_mean", "delay_before", "queue_peak")}
             try:
                 refuse_unless_congested(numbers)

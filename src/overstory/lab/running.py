@@ -7,7 +7,7 @@ and kept with its reason; the others go on.
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,8 +144,17 @@ def run_cell(text: str) -> str:
     asked: Mapping[str, Settings] = json.loads(text)
     try:
         rows = experiment_named(str(asked["experiment"])).run(asked["settings"])
+        _check_rows(rows, asked["settings"])
     except OverstoryError as error:
         return json.dumps({"rows": [], "failure": str(error)})
     except Exception as error:
         return json.dumps({"rows": [], "failure": f"{type(error).__name__}: {error}"})
     return json.dumps({"rows": rows, "failure": None})
+
+
+def _check_rows(rows: Sequence[Row], settings: Settings) -> None:
+    """Rows are found again by their settings, so no number may take the name of one."""
+    for row in rows:
+        for name, value in settings.items():
+            if row.get(name, value) != value:
+                raise EngineError(f"a row has {row[name]} for the setting '{name}' = {value}; this is a fault of ours")

@@ -64,4 +64,5 @@ EXPERIMENT = Experiment(
         "cost_over_best_other": pruning_cells.cost_over_best_other,
     },
     figures=figures,
+    refuses=pruning_cells.not_congested,
 )

@@ -20,7 +20,7 @@ import numpy as np
 from overstory.errors import InfeasibleError
 from overstory.filters import parse_filter
 from overstory.lab.simulator.engine import Engine, Service
-from overstory.lab.simulator.record import PUBLICATIONS, SUBSCRIPTIONS, UNSUBSCRIPTIONS
+from overstory.lab.simulator.record import KINDS
 from overstory.lab.simulator.topology import Topology, default_topology, tiered_topology
 from overstory.lab.simulator.workload import (
     Ints,
@@ -199,7 +199,7 @@ def _measured(engine: Engine, topology: Topology, since: float, until: float) ->
     queues = np.array([record.queue(broker, times) for broker in topology.core])
     tables = np.array([record.table_sizes(broker, times) for broker in topology.core])
     vain, every = record.false_positives(since + LEAVE_WITHIN)
-    totals = {kind: float(record.total(kind)) for kind in (SUBSCRIPTIONS, UNSUBSCRIPTIONS, PUBLICATIONS)}
+    totals = {f"{kind}_sent": float(record.total(kind)) for kind in KINDS}
     inner = (*topology.core, *topology.inner)
     numbers: Numbers = {
         "sample_seconds": (times - since).tolist(),
