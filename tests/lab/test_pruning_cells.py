@@ -68,6 +68,7 @@ def test_other_measures() -> None:
     assert mobile["active_queue_all_over_monitors"](moved) == {1: 1.0}
     assert mobile["active_longest_queue_all_over_monitors"](moved) == {1: 1.0}
     assert mobile["light_tiers_false_positive_percent"](moved) == {1: 75.0}
+    assert mobile["lower_tiers_false_positive_percent"](moved) == {1: 25.0}
 
 
 def test_nothing_is_reported_without_congestion() -> None:

@@ -1,6 +1,6 @@
 """Figure 12 of Chen et al.: four monitors that want everything move around; then all others do, too."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from overstory.lab import pruning_cells
 from overstory.lab.experiment import BySeed, Experiment, Figure, Parameters, Row, Settings
@@ -26,18 +26,27 @@ def longest_queue(rows: Sequence[Row]) -> BySeed:
     return quotients(mine, "queue_peak", {"others_move": True}, {"others_move": False})
 
 
-def light_tiers(rows: Sequence[Row]) -> BySeed:
-    """The share of what selective pruning sends in vain that goes to tiers with less to do than the mean, in percent;
-    each tier counts by its mean broker."""
+def vain_by_tier(rows: Sequence[Row], is_light: Callable[[Sequence[float], int], bool]) -> BySeed:
+    """The share of what selective pruning sends in vain that goes to light tiers, in percent; each tier counts by its
+    mean broker."""
     found = {}
     for row in where(totals(rows), policy="selective", others_move=False):
-        load = {name.removeprefix(TIER): number(row, name) for name in row if name.startswith(TIER)}
-        vain = {tier: number(row, f"false_positives_tier_{tier}") for tier in load}
-        mean = sum(load.values()) / len(load)
-        if sum(vain.values()):
-            light = sum(vain[tier] for tier in load if load[tier] < mean)
-            found[int(number(row, "seed"))] = 100 * light / sum(vain.values())
+        tiers = sorted(name.removeprefix(TIER) for name in row if name.startswith(TIER))
+        load = [number(row, f"{TIER}{tier}") for tier in tiers]
+        vain = [number(row, f"false_positives_tier_{tier}") for tier in tiers]
+        if sum(vain):
+            light = sum(count for at, count in enumerate(vain) if is_light(load, at))
+            found[int(number(row, "seed"))] = 100 * light / sum(vain)
     return found
+
+
+def light_tiers(rows: Sequence[Row]) -> BySeed:
+    """With less to do than the mean."""
+    return vain_by_tier(rows, lambda load, at: load[at] < sum(load) / len(load))
+
+
+def lower_tiers(rows: Sequence[Row]) -> BySeed:
+    return vain_by_tier(rows, lambda load, at: 2 * at >= len(load))
 
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
@@ -61,6 +70,7 @@ EXPERIMENT = Experiment(
         "active_queue_all_over_monitors": mean_queue,
         "active_longest_queue_all_over_monitors": longest_queue,
         "light_tiers_false_positive_percent": light_tiers,
+        "lower_tiers_false_positive_percent": lower_tiers,
         "cost_over_best_other": pruning_cells.cost_over_best_other,
     },
     figures=figures,
