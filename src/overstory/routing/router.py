@@ -74,6 +74,7 @@ class Router:
         self.state = State(broker, policy)
         self._window = window
         self._renewed = 0.0
+        self._looked = float("-inf")  # when it was last seen to what waits
         self._moves = Moves(self.state)
 
     # Neighbours and plans
@@ -315,7 +316,8 @@ class Router:
             raise RoutingError(f"time goes backwards, from {self.state.now} to {now}")
         self.state.now = now
         outputs: list[Output] = []
-        if self.state.policy.waits:
+        if self.state.policy.waits and now - self._looked >= self.state.policy.waits:
+            self._looked = now
             for number, flow in self.state.flows():
                 for peer, outlet in flow.outlets.items():
                     if self.state.policy.is_due(outlet):

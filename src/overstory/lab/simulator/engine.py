@@ -180,7 +180,8 @@ class Engine:
         self.record.handled(broker, time, done, table.size)
         if outputs:
             self._send(done, broker, outputs)
-        if self.policy.waits and broker not in self._ticking and router.is_waiting:
+        changed = not isinstance(message, Publication)  # publications leave nothing to wait for
+        if self.policy.waits and changed and broker not in self._ticking and router.is_waiting:
             self._ticking.add(broker)
             self._push(done + self.policy.waits, broker, NOWHERE, Tick())
 

@@ -35,8 +35,6 @@ class Policy(Active):
         return []
 
     def tick(self, outlet: Outlet, now: float) -> list[Order]:
-        if now - outlet.filled < self.waits:
-            return []
         outlet.tokens = min(self.burst, outlet.tokens + self.rate * (now - outlet.filled))
         outlet.filled = now
         orders: list[Order] = []
