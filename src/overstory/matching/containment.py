@@ -68,6 +68,14 @@ class ContainmentGraph:
         """The filters that no other covers, one of each node."""
         return sorted(self._members[node][0] for node, above in self._above.items() if not above)
 
+    def is_root(self, number: int) -> bool:
+        return not self._above[self._node_of[number]]
+
+    def resting_on(self, number: int) -> list[int]:
+        """The largest filters that this one covers and none else does that is not above it, one of each node."""
+        children = self._below[self._node_of[number]]
+        return sorted(self._members[child][0] for child in children if len(self._above[child]) == 1)
+
     def parents(self, number: int) -> list[int]:
         """The smallest filters that cover this one and do not equal it, one of each node."""
         return self._named(self._above[self._node_of[number]])

@@ -56,6 +56,7 @@ class CoveringIndex:
         self._filing = Filing()
         self._faces: dict[Face, int] = {}  # their numbers as attributes of the tree
         self._labels: dict[Face, Labels] = {}
+        self._vague: set[int] = set()  # those that are not just their hull; among them are all of the following
         self._unfiled: set[int] = set()
         self._unions: set[int] = set()
         self._loose: set[int] = set()
@@ -82,8 +83,9 @@ class CoveringIndex:
         if number not in self:
             raise UsageError(f"the index has no filter {number}")
         self._filing.remove(number)
-        for some in (self._unfiled, self._unions, self._loose):
-            some.discard(number)
+        if number in self._vague:
+            for some in (self._vague, self._unfiled, self._unions, self._loose):
+                some.discard(number)
         wanted = self.filters.pop(number)
         for face, limit in _limits(hulls_of(wanted)):
             if isinstance(limit, str):
@@ -97,7 +99,7 @@ class CoveringIndex:
         found = self._unfiled | self._unions if self._unions and is_loose(wanted) else set(self._unfiled)
         for hull in _all_hulls(wanted).inner:
             found.update(enclosing(*self._filing.store, self._ranges(hull, outward=True)).tolist())
-        return self._asked(found, lambda other: other.covers(wanted))
+        return self._asked(found, wanted, lambda other: other.covers(wanted))
 
     def covered(self, wanted: Filter) -> list[int]:
         """The filters that this one covers, ascending; itself among them if it is in the index."""
@@ -106,7 +108,7 @@ class CoveringIndex:
             hull = _all_hulls(wanted).outer
             if self._faces.keys() >= hull.keys():
                 found.update(enclosed(*self._filing.store, self._ranges(hull, outward=False)).tolist())
-        return self._asked(found, wanted.covers)
+        return self._asked(found, wanted, wanted.covers)
 
     def statistics(self) -> CoveringStatistics:
         counts = self._filing.store.counts
@@ -121,22 +123,33 @@ class CoveringIndex:
             candidates_per_query=self._candidates / self._queries if self._queries else 0.0,
         )
 
-    def _asked(self, numbers: set[int], holds: Callable[[Filter], bool]) -> list[int]:
+    def _asked(self, numbers: set[int], wanted: Filter, holds: Callable[[Filter], bool]) -> list[int]:
+        """Between filters that are just their hulls nothing is left to ask."""
+        asked = numbers & self._vague if _is_hull(wanted) else numbers
         self._queries += 1
-        self._candidates += len(numbers)
-        return sorted(number for number in numbers if holds(self.filters[number]))
+        self._candidates += len(asked)
+        refused = {number for number in asked if not holds(self.filters[number])}
+        return sorted(numbers - refused)
 
     def _add(self, filters: Sequence[Filter], splitting: bool) -> list[int]:
-        hulls = list(map(hulls_of, filters))
+        counts: list[int] = []
         records: list[int] = []
-        for found in hulls:
-            for hull in found:
+        for wanted in filters:
+            hulls = hulls_of(wanted)
+            counts.append(len(hulls))
+            for hull in hulls:
                 self._write_record(hull, records)
-        numbers, _ = self._filing.add(list(map(len, hulls)), records, splitting)
-        self.filters.update(zip(numbers, filters, strict=True))
-        self._unfiled.update(number for number, found in zip(numbers, hulls, strict=True) if not found)
-        self._unions.update(number for number in numbers if len(self.filters[number].boxes) > 1)
-        self._loose.update(number for number in numbers if is_loose(self.filters[number]))
+        numbers, _ = self._filing.add(counts, records, splitting)
+        for number, wanted, count in zip(numbers, filters, counts, strict=True):
+            self.filters[number] = wanted
+            if not _is_hull(wanted):
+                self._vague.add(number)
+                if not count:
+                    self._unfiled.add(number)
+                if len(wanted.boxes) > 1:
+                    self._unions.add(number)
+                if is_loose(wanted):
+                    self._loose.add(number)
         return numbers
 
     def _write_record(self, hull: Hull, words: list[int]) -> None:
@@ -232,6 +245,7 @@ class Hulls(NamedTuple):
     outer: Hull
     inner: list[Hull]
     filed: list[Hull]
+    is_all: bool  # whether the outer hull says all that the filter does
 
 
 def hulls_of(wanted: Filter) -> list[Hull]:
@@ -239,12 +253,37 @@ def hulls_of(wanted: Filter) -> list[Hull]:
     return _all_hulls(wanted).filed if wanted.boxes else []
 
 
+def reach(wanted: Filter, attribute: str) -> tuple[int, int]:
+    """The least and the greatest key of a number that the filter may let this attribute have."""
+    if not wanted.boxes:
+        return TOP, -TOP
+    low, high = _all_hulls(wanted).outer.get((attribute, float), (-TOP, TOP))
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    return low, high
+
+
 def _all_hulls(wanted: Filter) -> Hulls:
     if not isinstance(wanted.hulls, Hulls):
         outer, inner = outer_hull(wanted.boxes), inner_hulls(wanted)
         filed = inner if inner == [outer] else [outer, *inner]
-        wanted.hulls = Hulls(outer, inner, filed if len(filed) <= MOST_HULLS else [])
+        is_all = len(wanted.boxes) == 1 and _is_plain(wanted.boxes[0])
+        wanted.hulls = Hulls(outer, inner, filed if len(filed) <= MOST_HULLS else [], is_all)
     return wanted.hulls
+
+
+def _is_hull(wanted: Filter) -> bool:
+    return bool(wanted.boxes) and _all_hulls(wanted).is_all
+
+
+def _is_plain(box: Box) -> bool:
+    """One interval of numbers for each attribute, with ends that have keys of their own."""
+    return not box.residuals and all(type(each) is Numbers and _is_interval(each) for each in box.sets.values())
+
+
+def _is_interval(allowed: Numbers) -> bool:
+    said = said_by(allowed)
+    return said.exact and len(said.intervals) == 1 and not said.clauses
 
 
 def outer_hull(boxes: Sequence[Box]) -> Hull:

@@ -12,6 +12,8 @@ from overstory.kernels.room import GROWING, rows_needed
 from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, NONE, PLACES, SEED
 from overstory.matching.memory import Memory
 
+NO_TEXT = np.frombuffer(bytearray(), np.uint8)
+
 
 class Filing:
     """Filters are numbered from 0; the number of one that was removed is given out again."""
@@ -41,9 +43,11 @@ class Filing:
         """
         numbers = self._next_numbers(len(counts))
         message = array("q", [len(counts), len(self._texts), *numbers, *counts, *self._tags, *records])
-        words, data = np.frombuffer(message, np.int64), np.frombuffer(bytearray().join(self._texts), np.uint8)
-        self._tags.clear()
-        self._texts.clear()
+        words, data = np.frombuffer(message, np.int64), NO_TEXT
+        if self._texts:
+            data = np.frombuffer(bytearray().join(self._texts), np.uint8)
+            self._tags.clear()
+            self._texts.clear()
         needed, opaque = add_filters(self.store, words, data, splitting)
         if needed:
             self.make_room(needed)
@@ -81,6 +85,8 @@ class Filing:
     def _next_numbers(self, count: int) -> list[int]:
         """Those that were given back last come first."""
         numbers = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        if len(numbers) == count:
+            return numbers
         first = int(self.store.counts[FILTERS])
         following = range(first, first + count - len(numbers))
         self.store.counts[FILTERS] = following.stop

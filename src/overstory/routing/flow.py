@@ -173,7 +173,7 @@ class Flow:
         if entry is None:
             return []
         if entry.number != NONE:
-            self.table.remove(entry.number)
+            self.table.remove(entry.number, entry.filter)
         orders: Orders = []
         for peer, outlet in self.outlets.items():
             if peer != hop and key in outlet:

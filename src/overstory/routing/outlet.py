@@ -60,7 +60,7 @@ class Outlet:
             return True
         number = self._number[key] = self._graph.add(wanted)
         self._key[number] = key
-        return not self._graph.parents(number) and len(self._graph.equals(number)) == 1
+        return self._graph.is_root(number) and len(self._graph.equals(number)) == 1
 
     def leave(self, key: Key) -> bool:
         """One last hop less stands behind the subscription. Returns whether none is left; it then is still here."""
@@ -94,15 +94,11 @@ class Outlet:
         number = self._number[key]
         equals = [self._key[other] for other in self._graph.equals(number) if other != number]
         if equals:
-            covered = any(other in self.sent for other in equals) or self._graph.parents(number)
+            covered = any(other in self.sent for other in equals) or not self._graph.is_root(number)
             return [] if covered or key not in self.sent else equals[:1]
-        if self._graph.parents(number):
+        if not self._graph.is_root(number):
             return []  # whatever covers this one covers them
-        return [
-            self._key[child]
-            for child in self._graph.children(number)
-            if len(self._graph.parents(child)) == 1 and not self._is_sent(child)
-        ]
+        return [self._key[child] for child in self._graph.resting_on(number) if not self._is_sent(child)]
 
     def covered_by(self, key: Key) -> list[Key]:
         """Those sent ones that this one covers and does not equal, nearest first and no further than that."""

@@ -5,7 +5,7 @@ share one index, so that a batch of events is matched once; then arrays say whic
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ class Table:
     def __init__(self) -> None:
         self.index = FilterIndex()
         self.size = 0  # entries
-        self.changes = 0  # that entries have seen
+        self.on_change: Callable[[Filter], None] = _nobody_cares  # told of each filter that comes or goes
         self._ways = Ways()
         # Of each entry: its way; its subscription, if a client here has it; whether a match sends a copy; whether it
         # wants nothing that its own client published.
@@ -63,16 +63,16 @@ class Table:
         self._silent += not crosses
         self._shy_ones += shy
         self.size += 1
-        self.changes += 1
+        self.on_change(wanted)
         return number
 
-    def remove(self, number: int) -> None:
+    def remove(self, number: int, wanted: Filter) -> None:
         self.index.remove(number)
         self._ways.release(int(self._way[number]))
         self._silent -= not self._crosses[number]
         self._shy_ones -= int(self._shy[number])
         self.size -= 1
-        self.changes += 1
+        self.on_change(wanted)
 
     def serial(self, number: int) -> int:
         return int(self._serial[number])
@@ -141,6 +141,10 @@ class Table:
         self._crosses = np.concatenate([self._crosses, np.zeros(size, np.bool_)])
         self._shy = np.concatenate([self._shy, np.zeros(size, np.bool_)])
         self._serial = np.concatenate([self._serial, np.zeros(size, np.int64)])
+
+
+def _nobody_cares(wanted: Filter) -> None:
+    pass
 
 
 def _served(served: Sequence[Flows], frame: Ints, flows: Sequence[int], flow: Ints) -> Bools:

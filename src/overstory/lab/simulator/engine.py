@@ -8,33 +8,28 @@
 
 A broker's state changes by nothing but its own messages, in order. So a message is given to the router as soon as it
 arrives, and leaves when it is done: one event in the heap for each message. Publications are matched ahead, many in one
-call, for as long as a table does not change; what was decided is used when the publication comes.
+call (``ahead``); what was decided is used when the publication comes.
 """
 
 import gc
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from overstory.filters import Filter, parse_filter
-from overstory.lab.simulator.record import Record
+from overstory.lab.simulator.ahead import CLIENTS, EPOCH, FLOWS, Ahead, Publications
+from overstory.lab.simulator.record import Log, Record
 from overstory.lab.simulator.topology import Topology
 from overstory.lab.simulator.workload import Ints, Reals
-from overstory.matching import Batch
 from overstory.model.plan import EVERYTHING
-from overstory.routing.frames import NOWHERE, Frames, Header
+from overstory.routing.frames import NOWHERE
 from overstory.routing.messages import LATE, Message, Output, Packed, Send, Subscribe, Unsubscribe
 from overstory.routing.policy import Policy
 from overstory.routing.router import Router
 from overstory.routing.share import tree_shares
-
-MOST_AHEAD = 512  # publications that are matched at once
-EPOCH = 0
-FLOWS = frozenset({LATE})
-CLIENTS = 1_000_000  # the client of broker b is this + b
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -74,17 +69,15 @@ class Publication(NamedTuple):
 Input = Operation | Tick | Publication | Message
 
 
-class Ahead:
-    """What a broker will do with the publications to come, as long as its table stays as it is."""
+class Node:
+    """A broker in virtual time."""
 
-    def __init__(self) -> None:
-        self.changes = -1
-        self.first = self.stop = 0
-        self.size = 1
-        self.peers: list[list[int]] = []  # of each publication
-        self.interests: list[int] = []
-        self.starts: list[int] = []  # of those delivered, among all
-        self.delivered = np.zeros(0, np.int64)  # subscriptions, by the serials of their entries in the table
+    def __init__(self, router: Router, log: Log) -> None:
+        self.broker, self.router, self.log = router.state.broker, router, log
+        self.table = router.state.epochs[EPOCH].table
+        self.busy_until = 0.0
+        self.is_ticking = False
+        self.ahead: Ahead  # once it is known what will be published
 
 
 class Engine:
@@ -94,13 +87,10 @@ class Engine:
         self.now = 0.0
         self._heap: list[tuple[float, int, int, int, Input]] = []
         self._sequence = 0
-        self._busy_until = dict.fromkeys(topology.brokers, 0.0)
-        self._ticking: set[int] = set()
-        self._values, self._entries = np.zeros(0), np.zeros(0, np.int64)
-        self._origins: dict[int, Ints] = {}  # at each broker, where publications come from, by where they enter
+        self._publications = Publications.of(np.zeros(0), np.zeros(0, np.int64))
         self.routers = {broker: Router(broker, policy) for broker in topology.brokers}
-        self._ahead = {broker: Ahead() for broker in topology.brokers}
         self._start()
+        self._nodes = {broker: Node(router, self.record.logs[broker]) for broker, router in self.routers.items()}
 
     def _start(self) -> None:
         """All neighbours are up, and publishers have advertised everything, before time begins."""
@@ -130,13 +120,14 @@ class Engine:
 
     def publish(self, times: Reals, values: Reals, brokers: Ints) -> None:
         """All publications of the run, in the order in which they come."""
-        assert not len(self._values), "all publications are given at once"
-        self._values, self._entries = values, brokers
+        assert not len(self._publications.values), "all publications are given at once"
+        self._publications = Publications.of(values, brokers)
         towards = {entry: self.topology.next_hops(entry) for entry in np.unique(brokers).tolist()}
-        for broker in self.topology.brokers:
-            self._origins[broker] = np.full(max(self.topology.brokers) + 1, NOWHERE)
+        for broker, node in self._nodes.items():
+            origins = np.full(max(self.topology.brokers) + 1, NOWHERE)
             for entry, hops in towards.items():
-                self._origins[broker][entry] = hops.get(broker, NOWHERE)
+                origins[entry] = hops.get(broker, NOWHERE)
+            node.ahead = Ahead(node.router, self._publications, origins)
         self.record.expect(times, brokers)
         for number, (time, broker) in enumerate(zip(times.tolist(), brokers.tolist(), strict=True)):
             self._push(time, broker, NOWHERE, Publication(number, 0, 0))
@@ -147,9 +138,8 @@ class Engine:
         gc.disable()
         try:
             while heap and heap[0][0] <= until:
-                time, _, broker, source, message = heapq.heappop(heap)
-                self.now = time
-                self._handle(time, broker, source, message)
+                self.now, _, broker, source, message = heapq.heappop(heap)
+                self._handle(self.now, broker, source, message)
         finally:
             if collected:
                 gc.enable()
@@ -161,29 +151,18 @@ class Engine:
         heapq.heappush(self._heap, (time, self._sequence, target, source, message))
 
     def _handle(self, time: float, broker: int, source: int, message: Input) -> None:
-        router = self.routers[broker]
-        table = router.state.epochs[EPOCH].table
-        done = max(time, self._busy_until[broker]) + self._work(message, table.size)
-        self._busy_until[broker] = done
-        outputs = router.tick(done)
+        node = self._nodes[broker]
+        done = max(time, node.busy_until) + self._work(message, node.table.size)
+        node.busy_until = done
+        node.log.handled(time, done)
         if isinstance(message, Publication):
-            outputs += self._route(done, broker, source, message)
-        elif isinstance(message, Tick):
-            self._ticking.discard(broker)
-        elif isinstance(message, Operation):
-            client = (source, message.id, message.version)
-            wanted = message.filter
-            outputs += router.unsubscribe(*client) if wanted is None else router.subscribe(*client, wanted)
+            outputs = self._route(node, done, source, message)
         else:
-            self.record.control(source, broker, message)
-            outputs += router.receive(source, message)
-        self.record.handled(broker, time, done, table.size)
-        if outputs:
-            self._send(done, broker, outputs)
-        changed = not isinstance(message, Publication)  # publications leave nothing to wait for
-        if self.policy.waits and changed and broker not in self._ticking and router.is_waiting:
-            self._ticking.add(broker)
-            self._push(done + self.policy.waits, broker, NOWHERE, Tick())
+            outputs = self._control(node, done, source, message)
+            node.log.sized(done, node.table.size)
+        for output in outputs:
+            if isinstance(output, Send):
+                self._push(done + self.service.link, output.peer, broker, output.message)
 
     def _work(self, message: Input, entries: int) -> float:
         service = self.service
@@ -196,63 +175,42 @@ class Engine:
             return service.packet + each * len(message.messages)
         return 0.0 if isinstance(message, Tick) else service.other
 
-    def _send(self, time: float, broker: int, outputs: Iterable[Output]) -> None:
-        for output in outputs:
-            if isinstance(output, Send):
-                self._push(time + self.service.link, output.peer, broker, output.message)
+    def _control(self, node: Node, time: float, source: int, message: Operation | Tick | Message) -> Sequence[Output]:
+        router = node.router
+        outputs = router.tick(time)
+        if isinstance(message, Tick):
+            node.is_ticking = False
+        elif isinstance(message, Operation):
+            client = (source, message.id, message.version)
+            wanted = message.filter
+            outputs += router.unsubscribe(*client) if wanted is None else router.subscribe(*client, wanted)
+        else:
+            self.record.control(source, node.broker, message)
+            outputs += router.receive(source, message)
+        if self.policy.waits and not node.is_ticking and router.is_waiting:
+            node.is_ticking = True
+            self._push(time + self.policy.waits, node.broker, NOWHERE, Tick())
+        return outputs
 
-    def _route(self, time: float, broker: int, source: int, message: Publication) -> Sequence[Output]:
-        number, router = message.number, self.routers[broker]
-        ahead = self._looked_ahead(broker, router, number)
-        at = number - ahead.first
-        first, stop, interests = ahead.starts[at], ahead.starts[at + 1], ahead.interests[at]
+    def _route(self, node: Node, time: float, source: int, message: Publication) -> Sequence[Output]:
+        """Time matters to what it leads to, and not to the router, which is not told of it."""
+        number = message.number
+        peers, interests, delivered = node.ahead.decision(number)
         distance, count = _onward(source, interests, message)
-        self.record.published(number, broker, source, time, stop - first)
-        if ahead.peers[at]:
-            onward = Publication(number, distance, count)
-            for peer in ahead.peers[at]:
-                self._push(time + self.service.link, peer, broker, onward)
+        self.record.published(number, node.broker, source, time, len(delivered))
+        if peers:
+            onward, arrival = Publication(number, distance, count), time + self.service.link
+            for peer in peers:
+                self._push(arrival, peer, node.broker, onward)
         if not self.policy.statistics:
             return ()
-        if stop > first:
-            window, advertisement = router.state.epochs[EPOCH].window, int(self._entries[number])
-            window.record_one(time, number, advertisement, ahead.delivered[first:stop], distance, count)
+        if len(delivered):
+            window, advertisement = node.router.state.epochs[EPOCH].window, int(self._publications.entries[number])
+            window.record_one(time, number, advertisement, delivered, distance, count)
         elif not interests and source != NOWHERE:
-            return router.came_in_vain(EPOCH, FLOWS, source, {"x": float(self._values[number])})
+            event = {"x": float(self._publications.values[number])}
+            return node.router.came_in_vain(EPOCH, FLOWS, source, event)
         return ()
-
-    def _looked_ahead(self, broker: int, router: Router, number: int) -> Ahead:
-        ahead, changes = self._ahead[broker], router.state.epochs[EPOCH].table.changes
-        if changes != ahead.changes or not ahead.first <= number < ahead.stop:
-            ahead.size = min(2 * ahead.size, MOST_AHEAD) if changes == ahead.changes else 2
-            ahead.changes, ahead.first = changes, number
-            ahead.stop = min(number + ahead.size, len(self._values))
-            self._look(ahead, broker, router)
-        return ahead
-
-    def _look(self, ahead: Ahead, broker: int, router: Router) -> None:
-        numbers = np.arange(ahead.first, ahead.stop)
-        size, entries = len(numbers), self._entries[numbers]
-        frames = Frames(
-            EPOCH,
-            Batch({"x": self._values[numbers]}),
-            numbers,
-            CLIENTS + entries,
-            entries,
-            self._origins[broker][entries],
-            [FLOWS] * size,
-            [{}] * size,
-            Header.fresh(size),
-        )
-        routed = router.decide(frames)
-        ahead.peers = [[] for _ in range(size)]
-        to_brokers = routed.peers < CLIENTS
-        copies = zip(routed.frames[to_brokers].tolist(), routed.peers[to_brokers].tolist(), strict=True)
-        for frame, peer in copies:
-            ahead.peers[frame].append(peer)
-        ahead.interests = routed.interests.tolist()
-        ahead.starts = np.searchsorted(routed.delivered_frames, np.arange(size + 1)).tolist()
-        ahead.delivered = routed.delivered_serials
 
 
 def _onward(source: int, interests: int, message: Publication) -> tuple[int, int]:

@@ -14,6 +14,23 @@ Link = tuple[int, int]
 KINDS = SUBSCRIPTIONS, UNSUBSCRIPTIONS, PUBLICATIONS = "subscriptions", "unsubscriptions", "publications"
 
 
+class Log:
+    """When a broker got its messages and when it was done with them, and how its table grew."""
+
+    def __init__(self) -> None:
+        self.arrivals, self.done = array("d"), array("d")
+        self.changed, self.sizes = array("d"), array("q", [0])  # when the size changed; and what it was before that
+
+    def handled(self, arrived: float, done: float) -> None:
+        self.arrivals.append(arrived)
+        self.done.append(done)
+
+    def sized(self, time: float, entries: int) -> None:
+        if self.sizes[-1] != entries:
+            self.changed.append(time)
+            self.sizes.append(entries)
+
+
 class Record:
     def __init__(self, topology: Topology) -> None:
         self.brokers = topology.brokers
@@ -21,9 +38,7 @@ class Record:
         self.messages: dict[str, Counter[Link]] = {kind: Counter() for kind in KINDS}  # entries that crossed links
         self.packets: Counter[Link] = Counter()  # messages with subscriptions or unsubscriptions in them
         self.triggered: Counter[int] = Counter()  # messages with subscriptions that an unsubscription uncovered
-        self._arrivals = {broker: array("d") for broker in self.brokers}
-        self._done = {broker: array("d") for broker in self.brokers}
-        self._sizes = {broker: (array("d"), array("q", [0])) for broker in self.brokers}  # when it changed; and before
+        self.logs = {broker: Log() for broker in self.brokers}
         self._topology = topology
         self._times, self._entries = np.zeros(0), np.zeros(0, np.int64)
         self._reached, self._wanted = np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.bool_)
@@ -34,14 +49,6 @@ class Record:
         self._times, self._entries = times, entries
         shape = (len(times), len(self.brokers))
         self._reached, self._wanted = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-
-    def handled(self, broker: int, arrived: float, done: float, entries: int) -> None:
-        self._arrivals[broker].append(arrived)
-        self._done[broker].append(done)
-        times, sizes = self._sizes[broker]
-        if sizes[-1] != entries:
-            times.append(done)
-            sizes.append(entries)
 
     def control(self, source: int, target: int, message: Message) -> None:
         entries = message.messages if isinstance(message, Packed) else (message,)
@@ -76,19 +83,18 @@ class Record:
 
     def queue(self, broker: int, times: Reals) -> Ints:
         """Messages that wait or are worked on at a broker."""
-        arrived, done = np.array(self._arrivals[broker]), np.array(self._done[broker])
+        arrived, done = np.array(self.logs[broker].arrivals), np.array(self.logs[broker].done)
         return np.searchsorted(arrived, times, "right") - np.searchsorted(done, times, "right")
 
     def queue_peak(self, broker: int, since: float) -> int:
         """The most that ever waited, or was worked on."""
-        arrived, done = np.array(self._arrivals[broker]), np.array(self._done[broker])
+        arrived, done = np.array(self.logs[broker].arrivals), np.array(self.logs[broker].done)
         waiting = np.arange(1, len(arrived) + 1) - np.searchsorted(done, arrived, "right")
         return int(waiting[arrived >= since].max(initial=0))
 
     def table_sizes(self, broker: int, times: Reals) -> Ints:
-        changed, sizes = self._sizes[broker]
-        at = np.searchsorted(np.array(changed), times, "right")
-        return np.array(sizes)[at]
+        log = self.logs[broker]
+        return np.array(log.sizes)[np.searchsorted(np.array(log.changed), times, "right")]
 
     def delays(self, publications: Ints) -> Reals:
         """Seconds from publication to each delivery, of these publications."""
