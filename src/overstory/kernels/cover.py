@@ -43,27 +43,32 @@ from overstory.kernels.texts import NUMBER
 @kernel
 def enclosing(*arrays: Array) -> Array:
     """Filters with a box whose every range holds the range here."""
-    store, ranges = Store(*arrays[:10]), arrays[10]
+    return _found(Store(*arrays[:10]), arrays[10], True)
+
+
+@kernel
+def enclosed(*arrays: Array) -> Array:
+    """Filters with a box that has, for each range here, one within it."""
+    return _found(Store(*arrays[:10]), arrays[10], False)
+
+
+@kernel
+def _found(store: Store, ranges: Array, outward: bool) -> Array:
     words, (lows, highs) = store.words, _spread(store, ranges)
     rows = np.empty(WIDEST, np.int64)
     found = np.empty(16, np.int64)
     count = 0
-    waiting = np.empty(64, np.int64)
-    waiting[0] = ROOT
-    height = 1
-    for i in range(0, len(ranges), 3):
-        token = store.attributes[ranges[i]].facts[NUMBER]
-        if token != NONE and store.tokens[token].child != NONE:
-            waiting = with_room(waiting, height + 1)
-            waiting[height] = store.tokens[token].child
-            height += 1
+    waiting, height = _tops(store, ranges, outward)
     while height:
         height -= 1
         node = store.nodes[waiting[height]]
         if node.kind <= BLOCK:
             if node.kind == BLOCK:
-                first = first_row(words, node.threshold)
-                width = _rows_reaching(words, node.threshold, lows, highs, rows)
+                first, start = first_row(words, node.threshold), node.threshold
+                if outward:
+                    width = _rows_reaching(words, start, lows, highs, rows)
+                else:
+                    width = _rows_within(words, start, lows, highs, rows)
             else:
                 first, width = node.threshold, 1
                 rows[0] = (1 << node.left) - 1
@@ -72,66 +77,44 @@ def enclosing(*arrays: Array) -> Array:
                 while left:
                     at = first + 2 * (64 * word + lowest_bit(left))
                     left &= left - 1
-                    if _encloses(words, words[at + 1], lows, highs):
+                    record = words[at + 1]
+                    if _encloses(words, record, lows, highs) if outward else _is_enclosed(words, record, ranges):
                         found, count = _add_filters(store, box_of(words[at]), found, count)
             continue
         waiting = with_room(waiting, height + 2)
         low, high = lows[node.attribute], highs[node.attribute]
-        if node.kind == EITHER or (node.left_low <= low and high <= node.left_high):
+        to_left = to_right = True
+        if node.kind != EITHER and outward:
+            to_left = node.left_low <= low and high <= node.left_high
+            to_right = node.right_low <= low and high <= node.right_high
+        elif node.kind != EITHER and low != LEAST:
+            to_left = node.left_low <= high and low <= node.left_high and (node.kind != LOW or low < node.threshold)
+            to_right = (
+                node.right_low <= high and low <= node.right_high and (node.kind != HIGH or high >= node.threshold)
+            )
+        if to_left:
             waiting[height] = node.left
             height += 1
-        if node.kind == EITHER or (node.right_low <= low and high <= node.right_high):
+        if to_right:
             waiting[height] = node.right
             height += 1
     return found[:count]
 
 
 @kernel
-def enclosed(*arrays: Array) -> Array:
-    """Filters with a box that has, for each range here, one within it."""
-    store, ranges = Store(*arrays[:10]), arrays[10]
-    words, (lows, highs) = store.words, _spread(store, ranges)
-    rows = np.empty(WIDEST, np.int64)
-    found = np.empty(16, np.int64)
-    count = 0
+def _tops(store: Store, ranges: Array, outward: bool) -> tuple[Array, int]:
+    """The nodes to begin at, in a list with room for more, and how many: the root and those below tokens. A box that
+    encloses the ranges asks for no number that they do not have; one that is enclosed may ask for any."""
     waiting = np.empty(64, np.int64)
     waiting[0] = ROOT
     height = 1
-    for token in range(store.counts[TOKENS_USED]):
-        if store.tokens[token].uses and store.tokens[token].child != NONE:
+    for i in range(0, len(ranges), 3) if outward else range(store.counts[TOKENS_USED]):
+        token = store.attributes[ranges[i]].facts[NUMBER] if outward else i
+        if token != NONE and store.tokens[token].uses and store.tokens[token].child != NONE:
             waiting = with_room(waiting, height + 1)
             waiting[height] = store.tokens[token].child
             height += 1
-    while height:
-        height -= 1
-        node = store.nodes[waiting[height]]
-        if node.kind <= BLOCK:
-            if node.kind == BLOCK:
-                first = first_row(words, node.threshold)
-                width = _rows_within(words, node.threshold, lows, highs, rows)
-            else:
-                first, width = node.threshold, 1
-                rows[0] = (1 << node.left) - 1
-            for word in range(width):
-                left = rows[word]
-                while left:
-                    at = first + 2 * (64 * word + lowest_bit(left))
-                    left &= left - 1
-                    if _is_enclosed(words, words[at + 1], ranges):
-                        found, count = _add_filters(store, box_of(words[at]), found, count)
-            continue
-        waiting = with_room(waiting, height + 2)
-        low, high = lows[node.attribute], highs[node.attribute]
-        anywhere = low == LEAST or node.kind == EITHER
-        if anywhere or (node.left_low <= high and low <= node.left_high and (node.kind != LOW or low < node.threshold)):
-            waiting[height] = node.left
-            height += 1
-        if anywhere or (
-            node.right_low <= high and low <= node.right_high and (node.kind != HIGH or high >= node.threshold)
-        ):
-            waiting[height] = node.right
-            height += 1
-    return found[:count]
+    return waiting, height
 
 
 @kernel
