@@ -13,7 +13,7 @@ from overstory.filters import Filter, parse_filter
 from overstory.matching import Batch
 from overstory.model.values import Attributes
 from overstory.routing.frames import Frames
-from overstory.routing.messages import Drained, Key, Message, Output, Packed, Send, Subscribe, Unsubscribe
+from overstory.routing.messages import Drained, Held, Key, Message, Output, Packed, Send, Subscribe, Unsubscribe
 from overstory.routing.policy import Policy
 from overstory.routing.router import Router
 from overstory.routing.share import Share, tree_shares
@@ -45,7 +45,8 @@ class Network:
         self.crossings: list[Crossing] = []
         self.copies: list[tuple[int, Delivery]] = []  # and the broker
         self.control: list[tuple[Link, Message]] = []
-        self.drained: list[tuple[int, int]] = []  # broker, epoch
+        self.held: list[tuple[int, int]] = []  # broker, epoch
+        self.drained: list[tuple[int, int]] = []
         near = {u: {v for flow in share.flows.values() for v in flow.neighbours} for u, share in shares.items()}
         near = {
             u: near[u] | {v for link in share.prices for v in link if u in link} - {u} for u, share in shares.items()
@@ -55,6 +56,7 @@ class Network:
                 self.do(broker, self.routers[broker].neighbour_up(peer))
         self.install(shares)
         self.settle()
+        assert sorted(self.held) == sorted((broker, share.epoch) for broker, share in shares.items())
         for broker, share in shares.items():
             self.do(broker, self.routers[broker].activate(share.epoch))
 
@@ -67,6 +69,8 @@ class Network:
             if isinstance(output, Send):
                 self.links[broker, output.peer].append(output.message)
                 self.control.append(((broker, output.peer), output.message))
+            elif isinstance(output, Held):
+                self.held.append((broker, output.epoch))
             elif isinstance(output, Drained):
                 self.drained.append((broker, output.epoch))
 

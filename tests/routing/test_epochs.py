@@ -20,7 +20,7 @@ from overstory.filters import parse_filter
 from overstory.model.scenario import Scenario
 from overstory.routing.frames import Frames
 from overstory.routing.law import Law
-from overstory.routing.messages import LATE, Gate, Send, Subscribe
+from overstory.routing.messages import LATE, Gate, Renew, Send, Subscribe
 from overstory.routing.policies import make_policy
 from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share, shares_of, tree_shares
@@ -48,7 +48,7 @@ def shares(epoch: int, trees: tuple[list[Link], list[Link]], where: int) -> dict
             epoch,
             {LATE: FlowShare(LATE, TRUE, near(trees[0], broker)), 1: FlowShare(1, some, near(trees[1], broker))},
             (members[broker],) if broker in members else (),
-            frozenset({MOVING, STAYING}),
+            {MOVING: 0, STAYING: 0},
         )
         for broker in BROKERS
     }
@@ -104,7 +104,7 @@ class Switch:
             for router in network.routers.values()
         ]
         drains = [
-            (epoch, epoch.ending, _copied(epoch._marked), _copied(epoch._told))
+            (epoch.draining, epoch.draining.begun, _copied(epoch.draining._heard), _copied(epoch.draining._told))
             for _, some, _, _ in epochs
             for epoch in some.values()
         ]
@@ -119,8 +119,8 @@ class Switch:
             state.homes = {id_: home for id_, (home, _) in some.items()}
             for home, joined in some.values():
                 home.joined = set(joined)
-        for epoch, epoch.ending, marked, told in drains:
-            epoch._marked, epoch._told = _copied(marked), _copied(told)
+        for wave, wave.begun, heard, told in drains:
+            wave._heard, wave._told = _copied(heard), _copied(told)
         for link, queue in self.network.links.items():
             queue.clear()
             queue.extend(links.get(link, ()))
@@ -139,7 +139,7 @@ def _name(message: Any) -> Hashable:
 
 def _drain_state(router: Router) -> Hashable:
     return router.state.active, tuple(
-        (number, epoch.ending, repr(sorted(epoch._marked.items())), repr(sorted(epoch._told.items())))
+        (number, epoch.draining.begun, repr(sorted(epoch.draining._heard.items())), repr(epoch.draining._told))
         for number, epoch in router.state.epochs.items()
     )
 
@@ -182,16 +182,17 @@ def test_random_plans_take_each_others_place(seed: int, tmp_path_factory: pytest
     for u in network.routers:
         for v in network.routers:
             network.do(u, network.routers[u].neighbour_up(v))
-    network.install(second)
-    network.settle(dice)
-    brokers = dice.sample(sorted(second), len(second))
+    missing, brokers = (dice.sample(sorted(second), len(second)) for _ in range(2))
     events, inactive = events_of(scenario), set(brokers)
     while events or brokers or network.busy():
         if network.busy() and dice.random() < 0.7:
             network.step(dice)
+        elif missing and dice.random() < 0.5:
+            network.do(missing[-1], network.routers[missing[-1]].install(second[missing.pop()]))
         elif brokers and dice.random() < 0.3:
-            network.do(brokers[-1], network.routers[brokers[-1]].activate(1))
-            inactive.discard(brokers.pop())
+            if len(network.held) == 2 * len(second):  # once all hold the one and the other
+                network.do(brokers[-1], network.routers[brokers[-1]].activate(1))
+                inactive.discard(brokers.pop())
         elif events:
             publisher = events[-1].publisher
             before, after = (law.broker_of[publisher] for law in laws)
@@ -238,7 +239,7 @@ def test_an_epoch_is_held_back_until_it_is_installed() -> None:
     router.install(Share(5, {LATE: FlowShare(LATE, TRUE, frozenset({1, 2}))}))
     assert router.statistics().entries == 1
     told = [each.message for each in router.neighbour_up(2) if isinstance(each, Send)]
-    assert told == [early, Gate(5, LATE, is_open=True)]
+    assert told == [early, Gate(5, LATE, is_open=True), Renew(5, LATE, frozenset({(1, 1)}))]
 
 
 def test_epochs_that_cannot_be() -> None:

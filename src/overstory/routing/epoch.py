@@ -1,13 +1,17 @@
-"""One plan at one broker: its table, its flows, and how it drains when another plan has taken its place.
+"""One plan at one broker: its table, its flows, how it settles, and how it drains when another has taken its place.
 
-Draining needs no clock. Once this broker stamps events with a later epoch, nothing of this one begins here. In each
-tree it tells a neighbour so, with a marker, as soon as all its other neighbours have told it the same; links keep the
-order, so behind the marker nothing comes. When all neighbours in all trees have, the epoch has drained here. A steered
-flow has no tree; its frames go along the cheapest paths from where they enter, so every broker sends a marker of its
-own down those paths, and waits for that of all others.
+Neither needs a clock, for waves go through the trees (``wave``).
+
+When the plan is installed, one wave follows the advertisements, and when that is over another one follows the
+subscriptions that they have led to. When the second is over, this broker's table is as it should be.
+
+Once this broker stamps events with a later epoch, nothing of this one begins here, and a wave of markers follows the
+last events. When it is over, the epoch has drained here. A steered flow has no tree; its frames go along the cheapest
+paths from where they enter, so every broker sends a marker of its own down those paths, and waits for that of all
+others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from overstory.filters import parse_filter
 from overstory.matching import FilterIndex
@@ -15,19 +19,22 @@ from overstory.model.plan import EVERYTHING
 from overstory.routing.flow import Flow
 from overstory.routing.frames import Flows, Frames, Route
 from overstory.routing.law import steered_tree
-from overstory.routing.messages import LATE, Marker, Send
+from overstory.routing.messages import LATE, Marker, Send, Settled
 from overstory.routing.policy import Policy
 from overstory.routing.share import FlowShare, Share
 from overstory.routing.table import Table
+from overstory.routing.wave import Step, Wave
 from overstory.routing.ways import Way
 from overstory.routing.window import Window
+
+MOST_ROUTES = 10_000  # of steered flows that are kept in mind
 
 
 class Epoch:
     def __init__(self, broker: int, share: Share, policy: Policy, window: float) -> None:
         self.broker, self.share = broker, share
         self.table = Table()
-        self.flows = {number: Flow(each, self.table, policy) for number, each in share.flows.items()}
+        self.flows = {number: Flow(each, self.table, policy, share.planned) for number, each in share.flows.items()}
         self.window = Window(window)
         self._numbers = list(share.flows)
         self._entrances = FilterIndex(share.flows[number].events for number in self._numbers)
@@ -35,9 +42,9 @@ class Epoch:
         self._steered = FilterIndex(each.filter for each in share.steered)
         self._routes: dict[frozenset[int], Route] = {}
         self._ways: dict[int, Route] = {}
-        self.ending = False  # this broker stamps no event with it any more
-        self._marked: dict[int, set[int]] = {number: set() for number in share.flows}
-        self._told: dict[int, set[int]] = {number: set() for number in share.flows}
+        near = {number: each.neighbours for number, each in share.flows.items()}
+        self.settling = {1: Wave(near), 2: Wave(near)}
+        self.draining = Wave(near)
         self._entries_ended: set[int] = set()
         for each in share.flows.values():
             self._add_rows(each)
@@ -70,6 +77,8 @@ class Epoch:
 
     def _route(self, terminals: frozenset[int]) -> Route:
         if terminals not in self._routes:
+            if len(self._routes) >= MOST_ROUTES:
+                self._routes.clear()
             self._routes[terminals] = self._directed(self.broker, terminals)
         return self._routes[terminals]
 
@@ -83,12 +92,33 @@ class Epoch:
             ahead += [(each, broker) for each in route[broker]]
         return route
 
+    # How it settles
+
+    def settle(self) -> list[Send]:
+        """All that is known here has been said."""
+        return self._settled_steps(1, self.settling[1].begin()) + self._second_round()
+
+    def settled(self, peer: int, message: Settled) -> list[Send]:
+        sends = self._settled_steps(message.round, self.settling[message.round].hear(message.flow, peer))
+        return sends + self._second_round()
+
+    @property
+    def is_held(self) -> bool:
+        return self.settling[2].is_over
+
+    def _second_round(self) -> list[Send]:
+        if not self.settling[1].is_over or self.settling[2].begun:
+            return []
+        return self._settled_steps(2, self.settling[2].begin())
+
+    def _settled_steps(self, round_: int, steps: Sequence[Step]) -> list[Send]:
+        return [Send(peer, Settled(self.share.epoch, flow, round_)) for flow, peer in steps]
+
     # How it ends
 
     def end(self) -> list[Send]:
         """From now on nothing of it begins here."""
-        self.ending = True
-        sends = [each for number in self.flows for each in self._tell(number)]
+        sends = self._marker_steps(self.draining.begin())
         if self.share.steered:
             sends += self._pass_on(self.broker)
         return sends
@@ -97,30 +127,34 @@ class Epoch:
         """A neighbour says that nothing more comes; a second time changes nothing."""
         if marker.entry is not None:
             return self._pass_on(marker.entry)
-        self._marked[marker.flow].add(peer)
-        return self._tell(marker.flow)
+        return self._marker_steps(self.draining.hear(marker.flow, peer))
 
     @property
     def has_drained(self) -> bool:
         brokers = {end for link in self.share.prices for end in link} if self.share.steered else set()
-        return (
-            self.ending
-            and all(self._marked[number] >= each.share.neighbours for number, each in self.flows.items())
-            and self._entries_ended >= brokers
-        )
+        return self.draining.is_over and self._entries_ended >= brokers
 
-    def _tell(self, number: int) -> list[Send]:
-        if not self.ending:
-            return []
-        near, marked, told = self.flows[number].share.neighbours, self._marked[number], self._told[number]
-        ready = sorted(peer for peer in near - told if marked >= near - {peer})
-        told.update(ready)
-        return [Send(peer, Marker(self.share.epoch, number)) for peer in ready]
+    def said_again(self, peer: int) -> list[Send]:
+        """To a neighbour that was not there, perhaps, when it was said."""
+        sends = [
+            each for round_, wave in self.settling.items() for each in self._settled_steps(round_, wave.told(peer))
+        ]
+        sends += self._marker_steps(self.draining.told(peer))
+        return sends + [
+            each for entry in sorted(self._entries_ended) for each in self._entry_markers(entry) if each.peer == peer
+        ]
+
+    def _marker_steps(self, steps: Sequence[Step]) -> list[Send]:
+        return [Send(peer, Marker(self.share.epoch, flow)) for flow, peer in steps]
 
     def _pass_on(self, entry: int) -> list[Send]:
         if entry in self._entries_ended:
             return []
         self._entries_ended.add(entry)
+        return self._entry_markers(entry)
+
+    def _entry_markers(self, entry: int) -> list[Send]:
+        """Down the paths that frames take which enter there."""
         if entry not in self._ways:
             everyone = frozenset(end for link in self.share.prices for end in link)
             self._ways[entry] = self._directed(entry, everyone - {entry})

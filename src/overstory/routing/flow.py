@@ -9,9 +9,10 @@ A *hop* is where something came from: a neighbour in the tree, or a client of th
 3. Two versions of one id are two subscriptions, until the older one is unsubscribed: what either covers misses nothing
    on the way. Of an advertisement only the newest version counts.
 4. An unsubscription of what is not here is remembered for rule 2, and goes no further.
+5. Towards a neighbour either all hops that a subscription came from count, or none does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from overstory.errors import VersionError
@@ -36,16 +37,18 @@ class Advertisement(NamedTuple):
     version: int
     filter: Filter
     hop: int
+    renewed: float
 
 
 class Flow:
-    def __init__(self, share: FlowShare, table: Table, policy: Policy) -> None:
-        self.share, self.table, self.policy = share, table, policy
+    def __init__(self, share: FlowShare, table: Table, policy: Policy, planned: Mapping[int, int]) -> None:
+        """``planned``: versions of the subscriptions that the plan knows; its rows let through what they want."""
+        self.share, self.table, self.policy, self.planned = share, table, policy, planned
         self.advertisements: dict[int, Advertisement] = {}
         self.entries: dict[tuple[int, Key], Entry] = {}
         self.outlets: dict[int, Outlet] = {}
         self.ended: dict[tuple[int, Key], float] = {}  # what was unsubscribed, and when
-        self.unadvertised: dict[int, int] = {}  # the last version
+        self.unadvertised: dict[int, tuple[int, float]] = {}  # the last version, and when
         self._sent_by: dict[int, set[int]] = {}  # advertisements by the hop that they came from
         everyone = share.everyone_advertises
         self.narrowed = not everyone  # clients here publish only what they have advertised
@@ -67,11 +70,17 @@ class Flow:
         """Neighbours to be told that anything may come from here, or no longer."""
         changed = []
         for peer in sorted(self.outlets):
-            is_open = not self.narrowed or bool(self.open - {peer})
-            if is_open == (peer in self.shut):
-                (self.shut.discard if is_open else self.shut.add)(peer)
+            before = peer not in self.shut
+            is_open = self.gate_to(peer)
+            if is_open != before:
                 changed.append((peer, is_open))
         return changed
+
+    def gate_to(self, peer: int) -> bool:
+        """Whether anything may come from here; the neighbour is to be told."""
+        is_open = not self.narrowed or bool(self.open - {peer})
+        (self.shut.discard if is_open else self.shut.add)(peer)
+        return is_open
 
     def gate(self, peer: int, is_open: bool) -> Orders:
         """A neighbour has said so: it has to know of all subscriptions, or only of those that meet advertisements."""
@@ -86,41 +95,54 @@ class Flow:
         """Or a newer one. Raises a ``VersionError`` if it said something else before."""
         known = self.advertisements.get(key[0])
         if known is None or known.version < key[1]:
-            return self.unadvertised.get(key[0], -1) >= key[1]
+            return self.unadvertised.get(key[0], (-1, 0.0))[0] >= key[1]
         if known.version == key[1] and known.filter != announced:
             raise VersionError(
                 f"advertisement {key[0]} announced something else as version {key[1]}; raise the version"
             )
         return True
 
-    def advertise(self, hop: int, key: Key, announced: Filter) -> Orders:
-        """Subscriptions that match it follow it back."""
-        orders = self._forget_advertisement(key[0]) if key[0] in self.advertisements else []
-        self.advertisements[key[0]] = Advertisement(key[1], announced, hop)
+    def advertise(self, hop: int, key: Key, announced: Filter, now: float) -> Orders:
+        """Subscriptions that match it follow it back; then those are taken back that only an older version met."""
+        older = self.advertisements.get(key[0])
+        if older is not None:
+            self._sent_by[older.hop].discard(key[0])
+        self.advertisements[key[0]] = Advertisement(key[1], announced, hop, now)
         self._sent_by.setdefault(hop, set()).add(key[0])
-        if hop not in self.outlets:
-            return orders
-        matching = [each for each in self.entries.items() if announced.intersects(each[1].filter)]
-        return [*self._tell(hop, matching), *orders]
+        orders: Orders = []
+        if hop in self.outlets:
+            orders += self._tell(hop, [each for each in self.entries.items() if announced.intersects(each[1].filter)])
+        return orders if older is None else orders + self._taken_back(older.hop, older.filter)
 
-    def unadvertise(self, key: Key) -> Orders:
+    def unadvertise(self, key: Key, now: float, withdrawn: bool = False) -> Orders:
         """Subscriptions that match nothing else from there are taken back. What is not known is only remembered."""
-        self.unadvertised[key[0]] = max(self.unadvertised.get(key[0], -1), key[1])
+        if not withdrawn:
+            before, _ = self.unadvertised.get(key[0], (-1, 0.0))
+            self.unadvertised[key[0]] = (max(before, key[1]), now)
         known = self.advertisements.get(key[0])
-        return [] if known is None or known.version > key[1] else self._forget_advertisement(key[0])
+        if known is None or known.version > key[1]:
+            return []
+        del self.advertisements[key[0]]
+        self._sent_by[known.hop].discard(key[0])
+        return self._taken_back(known.hop, known.filter)
 
-    def _forget_advertisement(self, number: int) -> Orders:
-        hop = self.advertisements.pop(number).hop
-        self._sent_by[hop].discard(number)
-        return self._taken_back(hop) if hop in self.outlets else []
-
-    def _taken_back(self, hop: int) -> Orders:
-        """Subscriptions that meet nothing that may come from there."""
-        outlet = self.outlets[hop]
+    def _taken_back(self, hop: int, announced: Filter | None = None) -> Orders:
+        """Subscriptions that meet nothing any more that may come from there. Only those may that met what has gone."""
+        outlet = self.outlets.get(hop)
+        if outlet is None:
+            return []
         gone = [
-            key for key in outlet.filters if key not in outlet.left_over and not self._leads(hop, outlet.filters[key])
+            key
+            for key, wanted in outlet.filters.items()
+            if key not in outlet.left_over
+            and (announced is None or announced.intersects(wanted))
+            and not self._leads(hop, wanted)
         ]
-        return [order for key in gone for order in self._removed(outlet, key, None, withdrawn=True)]
+        orders: Orders = []
+        for key in gone:
+            outlet.take_back(key)
+            orders += self._removed(outlet, key, None, withdrawn=True)
+        return orders
 
     def _leads(self, peer: int, wanted: Filter) -> bool:
         """Whether somebody behind the neighbour may publish what is wanted."""
@@ -154,7 +176,7 @@ class Flow:
     def subscribe(
         self, hop: int, key: Key, wanted: Filter, now: float, client: bool = False, shy: bool = False
     ) -> Orders:
-        row = hop in self.share.rows
+        row = hop in self.share.rows and self.planned.get(key[0], -1) >= key[1]
         number = NONE
         if client or not row:
             subscription = key[0] if client else NONE
@@ -197,19 +219,23 @@ class Flow:
         return [each for each in prunes if each.advertisement in behind]
 
     def _tell(self, peer: int, entries: Sequence[tuple[tuple[int, Key], Entry]]) -> Orders:
+        """What it does not know yet. What is withdrawn at once, because a later one covers it, is not said at all."""
         outlet = self.outlets[peer]
+        unknown = {key for (_, key), _ in entries if key not in outlet or key in outlet.left_over}
         orders: list[Order] = []
         for (hop, key), entry in entries:
-            if hop != peer and key not in outlet and self._leads(peer, entry.filter):
+            if hop != peer and key in unknown and self._leads(peer, entry.filter):
                 orders += self.policy.added(outlet, key, entry.filter)
-        return [(peer, order) for order in orders]
+        said = {order.key for order in orders if order.filter is not None}
+        superfluous = {order.key for order in orders if order.filter is None} & said
+        return [(peer, order) for order in orders if order.key not in superfluous]
 
     # Time
 
-    def expire(self, now: float, lease: float) -> Orders:
-        """What its neighbour has not renewed for two leases has run out, and so has what is remembered of its end."""
-        old = now - 2 * lease
+    def expire(self, old: float, now: float) -> Orders:
+        """What its neighbour has not renewed since then has run out, and so has what is remembered of ends."""
         self.ended = {where: each for where, each in self.ended.items() if each >= old}
+        self.unadvertised = {id_: each for id_, each in self.unadvertised.items() if each[1] >= old}
         late = [
             where for where, each in self.entries.items() if where[0] in self.share.neighbours and each.renewed < old
         ]
@@ -227,6 +253,29 @@ class Flow:
         ]
         missing = sorted(key for key in keys - held.keys() if (hop, key) not in self.ended)
         return orders, tuple(missing)
+
+    def renew_advertisements(self, hop: int, keys: frozenset[Key], now: float) -> tuple[list[Key], tuple[Key, ...]]:
+        """Returns those that were left out, and what was renewed but is not here."""
+        for id_, version in keys:
+            known = self.advertisements.get(id_)
+            if known is not None and known[:1] == (version,) and known.hop == hop:
+                self.advertisements[id_] = known._replace(renewed=now)
+        left_out = sorted(key for key in self.advertised_by(hop) if key not in keys)
+        return left_out, tuple(sorted(key for key in keys if self._misses(key)))
+
+    def advertised_by(self, hop: int, before: float = float("inf")) -> list[Key]:
+        """Advertisements that came from there, and were not renewed since."""
+        found = [(id_, self.advertisements[id_]) for id_ in self._sent_by.get(hop, ())]
+        return [(id_, each.version) for id_, each in found if each.renewed < before]
+
+    def _misses(self, key: Key) -> bool:
+        known = self.advertisements.get(key[0])
+        if known is not None:
+            return known.version < key[1]
+        return self.unadvertised.get(key[0], (-1, 0.0))[0] < key[1]
+
+    def renewed_advertisements(self, peer: int) -> frozenset[Key]:
+        return frozenset((id_, each.version) for id_, each in self.advertisements.items() if each.hop != peer)
 
     def renewed(self, peer: int) -> frozenset[Key]:
         """What this broker stands by towards a neighbour. A left-over that covers nobody any more is let go."""

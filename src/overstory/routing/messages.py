@@ -26,6 +26,7 @@ class Unadvertise(msgspec.Struct, frozen=True):
     epoch: int
     flow: int
     key: Key
+    withdrawn: bool = False  # it has run out on the way, and may come again
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -72,6 +73,7 @@ class Renew(msgspec.Struct, frozen=True):
     epoch: int
     flow: int
     keys: frozenset[Key]
+    advertisements: frozenset[Key] = frozenset()
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -80,6 +82,16 @@ class Missing(msgspec.Struct, frozen=True):
     epoch: int
     flow: int
     keys: tuple[Key, ...]
+    advertisements: tuple[Key, ...] = ()
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The sender and those behind it have said all that they have to say of this flow, now that the plan is here: in
+    the first round all advertisements, in the second all subscriptions too."""
+
+    epoch: int
+    flow: int
+    round: int
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -116,7 +128,19 @@ class Echo(msgspec.Struct, frozen=True):
 
 
 Message: TypeAlias = (
-    Advertise | Unadvertise | Gate | Subscribe | Unsubscribe | Packed | Renew | Missing | Marker | Flush | Probe | Echo
+    Advertise
+    | Unadvertise
+    | Gate
+    | Subscribe
+    | Unsubscribe
+    | Packed
+    | Renew
+    | Missing
+    | Settled
+    | Marker
+    | Flush
+    | Probe
+    | Echo
 )
 
 
@@ -132,10 +156,16 @@ class Acknowledge(msgspec.Struct, frozen=True):
     key: Key
 
 
+class Held(msgspec.Struct, frozen=True):
+    """This broker holds the epoch: its tables are as they should be. When all do, it can be activated."""
+
+    epoch: int
+
+
 class Drained(msgspec.Struct, frozen=True):
     """Nothing of this epoch can come any more: it can be retired."""
 
     epoch: int
 
 
-Output: TypeAlias = Send | Acknowledge | Drained
+Output: TypeAlias = Send | Acknowledge | Held | Drained

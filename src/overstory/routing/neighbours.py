@@ -1,15 +1,17 @@
 """What a neighbour's message leads to: one function for each kind. ``check`` says first whether it can be at all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from overstory.errors import UnknownTreeError
+from overstory.errors import UnknownTreeError, VersionError
+from overstory.filters import Filter
 from overstory.routing.flow import Flow
 from overstory.routing.messages import (
     Advertise,
     Echo,
     Flush,
     Gate,
+    Key,
     Marker,
     Message,
     Missing,
@@ -18,6 +20,7 @@ from overstory.routing.messages import (
     Probe,
     Renew,
     Send,
+    Settled,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -43,18 +46,30 @@ def check(state: State, peer: int, message: Message) -> None:
         flows[number].knows_advertisement(message.key, message.filter)
 
 
+def check_together(packed: Packed) -> None:
+    """What is new to all of them may still contradict itself."""
+    said: dict[tuple[int, int, Key], Filter] = {}
+    for each in packed.messages:
+        if (
+            isinstance(each, Subscribe)
+            and said.setdefault((each.epoch, each.flow, each.key), each.filter) != each.filter
+        ):
+            raise VersionError(f"subscription {each.key[0]} wants two things as version {each.key[1]} in one message")
+
+
 def advertised(state: State, hop: int, message: Advertise) -> list[Output]:
     flow = _flow(state, message)
     if flow.knows_advertisement(message.key, message.filter):
         return []
     outputs: list[Output] = [Send(peer, message) for peer in sorted(flow.outlets) if peer != hop]
-    return outputs + state.messages(message.epoch, message.flow, flow.advertise(hop, message.key, message.filter))
+    orders = flow.advertise(hop, message.key, message.filter, state.now)
+    return outputs + state.messages(message.epoch, message.flow, orders)
 
 
 def unadvertised(state: State, hop: int, message: Unadvertise) -> list[Output]:
     flow = _flow(state, message)
     known = flow.advertisements.get(message.key[0])
-    orders = flow.unadvertise(message.key)
+    orders = flow.unadvertise(message.key, state.now, message.withdrawn)
     if known is None or known.version > message.key[1]:
         return []
     outputs: list[Output] = [Send(peer, message) for peer in sorted(flow.outlets) if peer != hop]
@@ -78,6 +93,7 @@ def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
     home = state.homes.get(message.key[0])
     if home is not None and home.version < message.key[1]:  # its client has subscribed again elsewhere
         del state.homes[message.key[0]]
+        state.end(message.key[0], message.key[1] - 1)
         outputs += state.left(message.key[0], home)
     return outputs
 
@@ -88,23 +104,50 @@ def unsubscribed(state: State, peer: int, message: Unsubscribe) -> list[Output]:
 
 
 def renewed(state: State, peer: int, message: Renew) -> list[Output]:
-    orders, missing = _flow(state, message).renew(peer, message.keys, state.now)
-    outputs = state.messages(message.epoch, message.flow, orders)
-    return [*outputs, Send(peer, Missing(message.epoch, message.flow, missing))] if missing else outputs
+    flow = _flow(state, message)
+    left_out, unknown = flow.renew_advertisements(peer, message.advertisements, state.now)
+    outputs = ran_out(state, peer, message.epoch, message.flow, left_out)
+    orders, missing = flow.renew(peer, message.keys, state.now)
+    outputs += state.messages(message.epoch, message.flow, orders)
+    if missing or unknown:
+        outputs.append(Send(peer, Missing(message.epoch, message.flow, missing, unknown)))
+    return outputs
+
+
+def ran_out(state: State, hop: int, epoch: int, flow: int, advertisements: Iterable[Key]) -> list[Output]:
+    """Advertisements that a hop no longer stands by."""
+    return [
+        output
+        for key in advertisements
+        for output in unadvertised(state, hop, Unadvertise(epoch, flow, key, withdrawn=True))
+    ]
 
 
 def missed(state: State, peer: int, message: Missing) -> list[Output]:
-    outlet = _flow(state, message).outlets.get(peer)
+    flow = _flow(state, message)
+    outlet = flow.outlets.get(peer)
     if outlet is None:
         return []
+    known = flow.renewed_advertisements(peer) & set(message.advertisements)
+    again: list[Output] = [
+        Send(peer, Advertise(message.epoch, message.flow, key, flow.advertisements[key[0]].filter))
+        for key in sorted(known)
+    ]
     orders = [(peer, Order(key, outlet.filters[key])) for key in message.keys if key in outlet.sent]
-    return state.messages(message.epoch, message.flow, orders)
+    return again + state.messages(message.epoch, message.flow, orders)
+
+
+def settled(state: State, peer: int, message: Settled) -> list[Output]:
+    epoch = state.epochs[message.epoch]
+    before = epoch.is_held
+    outputs = state.to_those_up(epoch.settled(peer, message))
+    return outputs if before else outputs + state.held(message.epoch)
 
 
 def marked(state: State, peer: int, message: Marker) -> list[Output]:
     epoch = state.epochs[message.epoch]
     before = epoch.has_drained
-    outputs: list[Output] = [*epoch.marked(peer, message)]
+    outputs = state.to_those_up(epoch.marked(peer, message))
     return outputs if before else outputs + state.drained(message.epoch)
 
 
@@ -120,6 +163,7 @@ HANDLERS: dict[type, Callable[[State, int, Any], list[Output]]] = {
     Unsubscribe: unsubscribed,
     Renew: renewed,
     Missing: missed,
+    Settled: settled,
     Marker: marked,
 }
 MOVING = (Flush, Probe, Echo)  # what ``routing.moves`` takes

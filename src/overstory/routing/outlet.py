@@ -62,6 +62,10 @@ class Outlet:
         self._key[number] = key
         return self._graph.is_root(number) and len(self._graph.equals(number)) == 1
 
+    def take_back(self, key: Key) -> None:
+        """As if only one last hop stood behind it, which then leaves."""
+        self._sources[key] = 1
+
     def leave(self, key: Key) -> bool:
         """One last hop less stands behind the subscription. Returns whether none is left; it then is still here."""
         self._sources[key] -= 1

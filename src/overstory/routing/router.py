@@ -9,13 +9,16 @@ What may be relied on:
    ``VersionError`` for a subscription or an advertisement that says something else under the same version.
 3. Ignored, because it is old news: what was said before; an unsubscription of something never seen, or of a version
    that a newer one has replaced; a subscription that has ended; a tuple for an advertisement that is not known;
-   anything of an epoch that was retired.
-4. What comes of an epoch that is not installed yet waits until it is: a neighbour may have been told first. What then
+   a message of an epoch that was retired.
+4. A message of an epoch that is not installed yet waits until it is: a neighbour may have been told first. What then
    turns out to be impossible is dropped, for whoever installs the plan is not to blame.
-5. A subscription whose id comes with a higher version takes the place of the older one, at this broker or at another:
-   a host that hears of a newer one elsewhere ends its own.
+5. A subscription whose id comes with a higher version takes the place of the older one at this broker. A host that
+   hears of a newer one elsewhere ends its own; it need not hear, if another one covers that on the way, so whoever
+   moves a client unsubscribes it where it was.
 6. A neighbour that is down is told nothing. What it said stays for two leases. When it is up again it is told
-   everything, and what it says again is old news.
+   everything, and that this is all; what it says again is old news.
+7. Time is what ``tick`` said last. What comes between two ticks is taken to come at the first, and is kept for two
+   leases from the second.
 
 How to think about it: per epoch there are flows, per flow a tree, and per neighbour in a tree an outlet, which holds
 what the neighbour was told (``outlet``). A policy decides what that is (``policy``). The table is the other direction:
@@ -34,6 +37,7 @@ from overstory.filters import Filter
 from overstory.matching import Batch, Matches
 from overstory.model.values import Attributes
 from overstory.routing.epoch import Epoch
+from overstory.routing.flow import Flow
 from overstory.routing.frames import NOWHERE, Flows, Frames, Header, Ints, Routed
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.messages import (
@@ -50,7 +54,7 @@ from overstory.routing.messages import (
     Unadvertise,
 )
 from overstory.routing.moves import Moves
-from overstory.routing.neighbours import HANDLERS, MOVING, advertised, check, unadvertised
+from overstory.routing.neighbours import HANDLERS, MOVING, advertised, check, check_together, ran_out, unadvertised
 from overstory.routing.policy import Policy
 from overstory.routing.share import Share
 from overstory.routing.state import Home, State
@@ -69,11 +73,13 @@ class RouterStatistics(msgspec.Struct, frozen=True):
 
 
 class Router:
-    def __init__(self, broker: int, policy: Policy, lease: float = FOR_EVER, window: float = WINDOW) -> None:
+    def __init__(
+        self, broker: int, policy: Policy, lease: float = FOR_EVER, window: float = WINDOW, now: float = 0.0
+    ) -> None:
         self.lease = lease
         self.state = State(broker, policy)
+        self.state.now = self._renewed = now
         self._window = window
-        self._renewed = 0.0
         self._looked = float("-inf")  # when it was last seen to what waits
         self._moves = Moves(self.state)
 
@@ -89,7 +95,9 @@ class Router:
                 if peer in flow.share.neighbours:
                     outputs += self.state.introduced(number, flow, peer)
                     if flow.share.everyone_advertises:  # it may have forgotten
-                        outputs.append(Send(peer, Gate(number, flow.share.number, peer not in flow.shut)))
+                        outputs.append(Send(peer, Gate(number, flow.share.number, flow.gate_to(peer))))
+                    outputs.append(_renewal(number, flow, peer))
+            outputs += epoch.said_again(peer)
         return outputs
 
     def neighbour_down(self, peer: int) -> list[Output]:
@@ -97,11 +105,11 @@ class Router:
         for epoch in self.state.epochs.values():
             for flow in epoch.flows.values():
                 flow.close_outlet(peer)
-        return []
+        return self._moves.down(peer)
 
     def install(self, share: Share) -> list[Output]:
-        """The plan is ready to be used here; events are stamped with it once it is activated everywhere."""
-        if share.epoch in self.state.epochs or share.epoch <= self.state.retired:
+        """This input or a later one says that the epoch is ``Held`` here. Nothing uses it until it is activated."""
+        if share.epoch in self.state.epochs or self.state.is_past(share.epoch):
             raise EpochError(f"epoch {share.epoch} has been installed before; a new plan needs a higher number")
         if LATE not in share.flows:
             raise UnknownTreeError("a plan needs the flow for late subscriptions")
@@ -115,13 +123,14 @@ class Router:
         if self.state.narrowed:
             outputs += self.narrow()
         outputs += self.state.join_plan(epoch)
+        outputs += [*self.state.to_those_up(epoch.settle()), *self.state.held(share.epoch)]
         for peer, message in self.state.waiting.pop(share.epoch, ()):
             with suppress(RoutingError):
                 outputs += self.receive(peer, message)
         return outputs
 
     def activate(self, number: int) -> list[Output]:
-        """To be called once all brokers hold the epoch. Older ones end here, and drain."""
+        """To be called once all brokers have said that they hold the epoch. Older ones end here, and drain."""
         if number not in self.state.epochs:
             raise EpochError(f"epoch {number} is not installed here")
         if self.state.active is not None and number <= self.state.active:
@@ -129,19 +138,22 @@ class Router:
         self.state.active = number
         outputs: list[Output] = []
         for each in sorted(self.state.epochs):
-            if each < number and not self.state.epochs[each].ending:
-                outputs += self.state.epochs[each].end()
+            if each < number and not self.state.epochs[each].draining.begun:
+                outputs += self.state.to_those_up(self.state.epochs[each].end())
                 outputs += self.state.drained(each)
+        self.state.waiting = {each: some for each, some in self.state.waiting.items() if each > number}
         return outputs
 
     def retire(self, number: int) -> list[Output]:
-        """Lets go of an epoch that has drained."""
+        """Lets go of an epoch that has drained, or of one that is given up before it was activated anywhere."""
         if number not in self.state.epochs:
             raise EpochError(f"epoch {number} is not installed here")
-        if not self.state.epochs[number].has_drained:
+        was_used = self.state.active is not None and number <= self.state.active
+        if was_used and not self.state.epochs[number].has_drained:
             raise EpochError(f"epoch {number} has not drained: events of it may still come")
         del self.state.epochs[number]
         self.state.retired = max(self.state.retired, number)
+        self._moves.forget(number)
         for id_, home in list(self.state.homes.items()):
             home.joined = {each for each in home.joined if each[0] != number}
             if not home.joined:
@@ -154,6 +166,8 @@ class Router:
         """In all flows that its events may enter, of this epoch and those to come."""
         for _, flow in self.state.flows():
             flow.knows_advertisement((id_, version), announced)
+        if self.state.unannounced.get(id_, (-1, 0.0))[0] >= version:
+            return []
         known = self.state.announced.get(id_)
         if known is None or known[1][1] < version:
             self.state.announced[id_] = (client, (id_, version), announced)
@@ -165,6 +179,8 @@ class Router:
         known = self.state.announced.get(id_)
         if known is not None and known[1][1] <= version:
             del self.state.announced[id_]
+        before, _ = self.state.unannounced.get(id_, (-1, 0.0))
+        self.state.unannounced[id_] = (max(before, version), self.state.now)
         outputs: list[Output] = []
         for number, flow in self.state.flows():
             outputs += unadvertised(self.state, client, Unadvertise(number, flow.share.number, (id_, version)))
@@ -183,8 +199,12 @@ class Router:
     def _announce(self, number: int, client: int, key: Key, announced: Filter) -> list[Output]:
         outputs: list[Output] = []
         for flow in self.state.epochs[number].flows.values():
+            older = flow.advertisements.get(key[0])
             if flow.share.events.intersects(announced):
                 outputs += advertised(self.state, client, Advertise(number, flow.share.number, key, announced))
+            elif older is not None and older.version < key[1]:
+                gone = Unadvertise(number, flow.share.number, (key[0], older.version))
+                outputs += unadvertised(self.state, client, gone)
         return outputs
 
     def subscribe(self, client: int, id_: int, version: int, wanted: Filter, no_local: bool = False) -> list[Output]:
@@ -194,7 +214,7 @@ class Router:
         home = self.state.homes.get(id_)
         if home is not None and (home.version > version or _is_same(home, id_, version, client, wanted)):
             return []
-        if self.state.ended.get(id_, (-1, 0.0))[0] >= version:
+        if self.state.has_ended(id_, version):
             return []
         late = {number: epoch.flows[LATE] for number, epoch in self.state.epochs.items()}
         outputs: list[Output] = []
@@ -211,15 +231,15 @@ class Router:
         home = self.state.homes.get(id_)
         if home is not None and home.version > version:
             return []
-        self.state.ended[id_] = (max(version, self.state.ended.get(id_, (-1, 0.0))[0]), self.state.now)
+        self.state.end(id_, version)
         if home is None or home.client != client:
             return []
         del self.state.homes[id_]
         return self.state.left(id_, home)
 
-    def move(self, id_: int, flow: int, wanted: Filter | None = None) -> list[Output]:
-        """From the flow for late subscriptions to a better one, with the part of it that this one serves."""
-        return self._moves.start(id_, flow, wanted)
+    def move(self, id_: int, flow: int) -> list[Output]:
+        """From the flow for late subscriptions to a better one, which carries all that the subscription wants."""
+        return self._moves.start(id_, flow)
 
     # Publications
 
@@ -297,12 +317,13 @@ class Router:
 
     def receive(self, peer: int, message: Message) -> list[Output]:
         if isinstance(message, Packed):
+            check_together(message)
             for each in message.messages:
                 check(self.state, peer, each)
             return [output for each in message.messages for output in self.receive(peer, each)]
-        if message.epoch <= self.state.retired:
-            return []
         if message.epoch not in self.state.epochs:
+            if self.state.is_past(message.epoch):
+                return []
             self.state.waiting.setdefault(message.epoch, []).append((peer, message))
             return []
         check(self.state, peer, message)
@@ -314,7 +335,7 @@ class Router:
         """It is later now: what was waiting for that is sent, and leases are renewed."""
         if now < self.state.now:
             raise RoutingError(f"time goes backwards, from {self.state.now} to {now}")
-        self.state.now = now
+        before, self.state.now = self.state.now, now
         outputs: list[Output] = []
         if self.state.policy.waits and now - self._looked >= self.state.policy.waits:
             self._looked = now
@@ -325,7 +346,7 @@ class Router:
                         outputs += self.state.messages(number, flow.share.number, orders)
         if now - self._renewed >= self.lease:
             self._renewed = now
-            outputs += self._renewals()
+            outputs += self._renewals(before - 2 * self.lease)
         return outputs
 
     @property
@@ -357,15 +378,22 @@ class Router:
             rows += [(flow.share.number, self.state.broker, peer, row) for peer, row in sorted(flow.share.rows.items())]
         return rows
 
-    def _renewals(self) -> list[Output]:
+    def _renewals(self, old: float) -> list[Output]:
+        """What was said before then and not renewed has run out."""
         outputs: list[Output] = []
-        old = self.state.now - 2 * self.lease
         self.state.ended = {id_: each for id_, each in self.state.ended.items() if each[1] >= old}
+        self.state.unannounced = {id_: each for id_, each in self.state.unannounced.items() if each[1] >= old}
         for number, flow in self.state.flows():
-            outputs += self.state.messages(number, flow.share.number, flow.expire(self.state.now, self.lease))
-            for peer in sorted(flow.outlets):
-                outputs.append(Send(peer, Renew(number, flow.share.number, flow.renewed(peer))))
+            for peer in sorted(flow.share.neighbours):
+                late = flow.advertised_by(peer, before=old)
+                outputs += ran_out(self.state, peer, number, flow.share.number, late)
+            outputs += self.state.messages(number, flow.share.number, flow.expire(old, self.state.now))
+            outputs += [_renewal(number, flow, peer) for peer in sorted(flow.outlets)]
         return outputs
+
+
+def _renewal(number: int, flow: Flow, peer: int) -> Send:
+    return Send(peer, Renew(number, flow.share.number, flow.renewed(peer), flow.renewed_advertisements(peer)))
 
 
 def _is_same(home: Home, id_: int, version: int, client: int, wanted: Filter) -> bool:

@@ -32,6 +32,7 @@ class Member(msgspec.Struct, frozen=True):
     client: int
     filter: Filter
     no_local: bool = False
+    version: int = 0
 
 
 class Steered(msgspec.Struct, frozen=True):
@@ -46,7 +47,7 @@ class Share(msgspec.Struct, frozen=True):
     epoch: int
     flows: dict[int, FlowShare]  # LATE among them
     members: tuple[Member, ...] = ()
-    planned: frozenset[int] = frozenset()  # all subscriptions that the plan serves, here and elsewhere
+    planned: dict[int, int] = {}  # all subscriptions that the plan serves, here and elsewhere, and their versions
     steered: tuple[Steered, ...] = ()
     prices: dict[Link, float] = {}  # of links between brokers, for steered flows
     coalesce: bool = True
@@ -65,11 +66,14 @@ def tree_shares(
     }
 
 
-def shares_of(scenario: Scenario, plan: Plan, epoch: int) -> dict[int, Share]:
-    """Of every broker. Raises a ``DataError`` if a tree is none."""
+def shares_of(
+    scenario: Scenario, plan: Plan, epoch: int, versions: Mapping[int, int] | None = None
+) -> dict[int, Share]:
+    """Of every broker. Raises a ``DataError`` if a tree is none. ``versions`` are those of subscriptions that clients
+    have made since; those that only the scenario knows are version 0."""
     brokers: list[int] = scenario.brokers["id"].to_pylist()
     flows = _flow_shares(scenario, plan, brokers)
-    members, steered, planned = _members(scenario, plan)
+    members, steered, planned = _members(scenario, plan, versions or {})
     steering = {each.flow for each in steered}
     clients: dict[int, set[int]] = defaultdict(set)
     for row in plan.attachments.to_pylist():
@@ -157,8 +161,10 @@ def _neighbours(tree: Iterable[Link], brokers: Iterable[int]) -> dict[int, froze
     return {broker: frozenset(some) for broker, some in near.items()}
 
 
-def _members(scenario: Scenario, plan: Plan) -> tuple[Mapping[int, list[Member]], tuple[Steered, ...], frozenset[int]]:
-    """By broker; those of steered flows; and all of them."""
+def _members(
+    scenario: Scenario, plan: Plan, versions: Mapping[int, int]
+) -> tuple[Mapping[int, list[Member]], tuple[Steered, ...], dict[int, int]]:
+    """By broker; those of steered flows; and the versions of all of them."""
     broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
     subscriptions = {row["id"]: row for row in scenario.subscriptions.to_pylist()}
     is_steered = {row["flow"]: row["kind"] == STEERED for row in plan.flows.to_pylist()}
@@ -169,7 +175,9 @@ def _members(scenario: Scenario, plan: Plan) -> tuple[Mapping[int, list[Member]]
         broker = broker_of[known["client"]]
         text = known["filter"] if row["part"] is None else f"({known['filter']}) AND ({row['part']})"
         wanted = parse_filter(text)
-        members[broker].append(Member(row["flow"], known["id"], known["client"], wanted, known["no_local"]))
+        version = versions.get(known["id"], 0)
+        members[broker].append(Member(row["flow"], known["id"], known["client"], wanted, known["no_local"], version))
         if is_steered[row["flow"]]:
             steered.append(Steered(row["flow"], wanted, broker))
-    return members, tuple(steered), frozenset(plan.members["subscription"].to_pylist())
+    planned = {id_: versions.get(id_, 0) for id_ in plan.members["subscription"].to_pylist()}
+    return members, tuple(steered), planned

@@ -1,6 +1,6 @@
 """What a router knows, and the few changes that all inputs are made of."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from overstory.routing.messages import (
     Advertise,
     Drained,
     Gate,
+    Held,
     Key,
     Message,
     Output,
@@ -23,6 +24,7 @@ from overstory.routing.messages import (
 )
 from overstory.routing.outlet import Order
 from overstory.routing.policy import Policy
+from overstory.routing.share import Member
 
 
 class Home(msgspec.Struct):
@@ -45,6 +47,7 @@ class State:
         self.up: set[int] = set()
         self.homes: dict[int, Home] = {}
         self.announced: dict[int, tuple[int, Key, Filter]] = {}  # by clients here: client, advertisement, filter
+        self.unannounced: dict[int, tuple[int, float]] = {}  # the last version that a client here took back, and when
         self.narrowed = False  # clients here publish nothing else
         self.ended: dict[int, tuple[int, float]] = {}  # the last version that a client here took back, and when
         self.waiting: dict[int, list[tuple[int, Message]]] = {}  # for an epoch to be installed
@@ -53,6 +56,17 @@ class State:
         if number not in self.epochs:
             raise EpochError(f"epoch {number} is not installed at broker {self.broker}")
         return self.epochs[number]
+
+    def is_past(self, number: int) -> bool:
+        """Whether an epoch that is not here will not come any more."""
+        return number <= self.retired or (self.active is not None and number < self.active)
+
+    def end(self, id_: int, version: int) -> None:
+        """No client here has this version of the subscription any more, or an older one, nor will have."""
+        self.ended[id_] = (max(version, self.ended.get(id_, (-1, 0.0))[0]), self.now)
+
+    def has_ended(self, id_: int, version: int) -> bool:
+        return self.ended.get(id_, (-1, 0.0))[0] >= version
 
     def flows(self) -> Iterable[tuple[int, Flow]]:
         """With the epoch of each."""
@@ -71,13 +85,26 @@ class State:
         return [Send(peer, Gate(number, flow.share.number, is_open)) for peer, is_open in flow.gates()]
 
     def join_plan(self, epoch: Epoch) -> list[Output]:
-        """The plan's members here join their flows; other subscriptions that are here join the flow for late ones."""
+        """The plan's members here join their flows; subscriptions here that it does not know, or that were made anew
+        since it was made, join the flow for late ones. What has ended since stays away."""
         outputs = []
+        parts: dict[int, list[Member]] = {}
         for each in epoch.share.members:
-            home = self.homes.setdefault(each.subscription, Home(each.client, 0, each.filter, each.no_local, set()))
-            outputs += self.join(epoch, home, each.subscription, each.flow, each.filter)
+            if not self.has_ended(each.subscription, each.version):
+                parts.setdefault(each.subscription, []).append(each)
+        for id_, members in parts.items():
+            home, first = self.homes.get(id_), members[0]
+            if home is not None and home.version < first.version:
+                outputs += self.left(id_, home)
+                home = None
+            if home is None:
+                whole = first.filter.union(*[each.filter for each in members[1:]]) if members[1:] else first.filter
+                home = self.homes[id_] = Home(first.client, first.version, whole, first.no_local, set())
+            if home.version == first.version:
+                for each in members:
+                    outputs += self.join(epoch, home, id_, each.flow, each.filter)
         for id_, home in self.homes.items():
-            if id_ not in epoch.share.planned:
+            if home.version > epoch.share.planned.get(id_, -1):
                 outputs += self.join(epoch, home, id_, LATE, home.filter)
         return outputs
 
@@ -104,6 +131,13 @@ class State:
         home.joined.discard((number, flow))
         orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn=False)
         return self.messages(number, flow, orders)
+
+    def to_those_up(self, sends: Sequence[Send]) -> list[Output]:
+        """The others are told when they come up."""
+        return [each for each in sends if each.peer in self.up]
+
+    def held(self, number: int) -> list[Output]:
+        return [Held(number)] if self.epochs[number].is_held else []
 
     def drained(self, number: int) -> list[Output]:
         return [Drained(number)] if self.epochs[number].has_drained else []

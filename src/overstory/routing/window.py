@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 NOBODY_ELSE = 1 << 30  # further away than any broker
 MOST_APART = 4096  # pieces that wait to be put together, which is when old ones go
+MOST_ROWS = 1 << 18  # in all; of a busy host the window is that much shorter
+MOST_WAITING = 1 << 16  # rows of those pieces
 
 
 class Sightings(NamedTuple):
@@ -29,14 +31,16 @@ class Window:
         self._times = np.zeros(0)
         self._fresh: list[tuple[float, Ints]] = []
         self._single: list[tuple[float, int, int, Ints, int, int]] = []
+        self._waiting = 0  # rows of these two
 
     def record(
         self, now: float, publications: Ints, advertisements: Ints, subscriptions: Ints, distances: Ints, counts: Ints
     ) -> None:
         """Subscriptions by the serials of their entries in the table."""
-        if self._single or len(self._fresh) >= MOST_APART:
+        if self._single or len(self._fresh) >= MOST_APART or self._waiting >= MOST_WAITING:
             self._gather(now)
         if len(subscriptions):
+            self._waiting += len(subscriptions)
             rows = np.stack([publications, advertisements, subscriptions, distances, counts])
             self._fresh.append((now, rows.astype(np.int64, copy=False)))
 
@@ -44,8 +48,9 @@ class Window:
         self, now: float, publication: int, advertisement: int, subscriptions: Ints, distance: int, count: int
     ) -> None:
         """The same for one publication, without the ceremony of arrays."""
-        if self._fresh or len(self._single) >= MOST_APART:
+        if self._fresh or len(self._single) >= MOST_APART or self._waiting >= MOST_WAITING:
             self._gather(now)
+        self._waiting += len(subscriptions)
         self._single.append((now, publication, advertisement, subscriptions, distance, count))
 
     def of(self, subscription: int, now: float) -> Sightings:
@@ -54,8 +59,7 @@ class Window:
         return Sightings(advertisements, np.where(counts > 0, distances, NOBODY_ELSE), counts)
 
     def __len__(self) -> int:
-        fresh = sum(len(rows[0]) for _, rows in self._fresh)
-        return len(self._times) + fresh + sum(len(each[3]) for each in self._single)
+        return len(self._times) + self._waiting
 
     def rows(self, now: float) -> Ints:
         """All of it: publications, advertisements, subscriptions, distances and counts."""
@@ -63,6 +67,7 @@ class Window:
         return self._rows
 
     def _gather(self, now: float) -> None:
+        self._waiting = 0
         if self._single:
             sizes = np.array([len(each[3]) for each in self._single])
             times, publications, advertisements, subscriptions, distances, counts = zip(*self._single, strict=True)
@@ -75,6 +80,6 @@ class Window:
             self._rows = np.concatenate([self._rows, *[rows for _, rows in self._fresh]], axis=1)
             self._times = np.concatenate([self._times, *[np.full(len(rows[0]), at) for at, rows in self._fresh]])
             self._fresh.clear()
-        first = int(np.searchsorted(self._times, now - self.length))
+        first = max(int(np.searchsorted(self._times, now - self.length)), len(self._times) - MOST_ROWS)
         if first:
             self._rows, self._times = self._rows[:, first:], self._times[first:]
