@@ -1,7 +1,7 @@
 """One plan takes the place of another: nothing is lost, nothing comes twice, and the old one always drains.
 
-Every order in which things can happen is tried, for three brokers. The switch begins when all brokers hold the new
-plan. Then, in any order, brokers activate it, clients publish, and links deliver; a broker retires the old plan at
+Every order in which things can happen is tried, for three brokers. The switch begins when all brokers have said that
+they hold the new plan; in which order that came about is of no matter, and tried at random. Then, in any order, brokers activate it, clients publish, and links deliver; a broker retires the old plan at
 once when it is told that it has drained, so an event that came too late would not find it.
 """
 
@@ -63,6 +63,7 @@ class Switch:
             self.network.do(link[0], self.network.routers[link[0]].neighbour_up(link[1]))
         self.network.install(shares(2, NEW, where=0))
         self.network.settle()
+        assert sorted(self.network.held) == [(broker, epoch) for broker in BROKERS for epoch in (1, 2)]
         self.publishing = publishing
         self.published: frozenset[int] = frozenset()
         self.activated: frozenset[int] = frozenset()
