@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import pytest
 
 from overstory.errors import RoutingError, UnknownTreeError, VersionError
@@ -316,6 +317,18 @@ def test_a_plan_that_not_all_brokers_took_is_given_up() -> None:
     assert [sorted(router.state.epochs) for router in network.routers.values()] == [[2]] * 2
     assert not network.routers[1].state.waiting
     assert deliveries(network, 1, 5) == [(0, 7)]
+
+
+def test_a_first_plan_that_is_given_up_takes_no_subscription_with_it() -> None:
+    """But for those that it has brought."""
+    router = Router(0, make_policy("active"))
+    router.subscribe(100, 6, 1, TRUE)
+    router.install(msgspec.structs.replace(tree_shares([(0, 1)], 1)[0], members=(Member(LATE, 9, 100, TRUE),)))
+    router.subscribe(100, 7, 1, TRUE)
+    router.retire(1)
+    router.install(tree_shares([(0, 1)], 2)[0])
+    assert sorted(router.state.homes) == [6, 7]
+    assert router.statistics().entries == 2
 
 
 def members(epoch: int, planned: Mapping[int, int], at: Mapping[int, tuple[Member, ...]]) -> dict[int, Share]:

@@ -1,8 +1,9 @@
 """One plan takes the place of another: nothing is lost, nothing comes twice, and the old one always drains.
 
 Every order in which things can happen is tried, for three brokers. The switch begins when all brokers have said that
-they hold the new plan; in which order that came about is of no matter, and tried at random. Then, in any order, brokers activate it, clients publish, and links deliver; a broker retires the old plan at
-once when it is told that it has drained, so an event that came too late would not find it.
+they hold the new plan; in which order that came about is of no matter, and tried at random. Then, in any order, brokers
+activate it, clients publish, and links deliver; a broker retires the old plan at once when it is told that it has
+drained, so an event that came too late would not find it.
 """
 
 import random

@@ -156,7 +156,7 @@ class Router:
         self._moves.forget(number)
         for id_, home in list(self.state.homes.items()):
             home.joined = {each for each in home.joined if each[0] != number}
-            if not home.joined:
+            if not home.joined and (self.state.epochs or home.planned):  # else it waits for the next plan
                 del self.state.homes[id_]
         return []
 

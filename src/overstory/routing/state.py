@@ -35,6 +35,7 @@ class Home(msgspec.Struct):
     filter: Filter
     no_local: bool
     joined: set[tuple[int, int]]
+    planned: bool = False  # a plan has brought it here, no client
 
 
 class State:
@@ -99,7 +100,7 @@ class State:
                 home = None
             if home is None:
                 whole = first.filter.union(*[each.filter for each in members[1:]]) if members[1:] else first.filter
-                home = self.homes[id_] = Home(first.client, first.version, whole, first.no_local, set())
+                home = self.homes[id_] = Home(first.client, first.version, whole, first.no_local, set(), planned=True)
             if home.version == first.version:
                 for each in members:
                     outputs += self.join(epoch, home, id_, each.flow, each.filter)

@@ -36,7 +36,7 @@ class Record:
         self.brokers = topology.brokers
         self.place = {broker: at for at, broker in enumerate(self.brokers)}
         self.messages: dict[str, Counter[Link]] = {kind: Counter() for kind in KINDS}  # entries that crossed links
-        self.packets: Counter[Link] = Counter()  # messages with subscriptions or unsubscriptions in them
+        self.packets: Counter[Link] = Counter()  # messages about subscriptions, however many are in them
         self.triggered: Counter[int] = Counter()  # messages with subscriptions that an unsubscription uncovered
         self.logs = {broker: Log() for broker in self.brokers}
         self._topology = topology
