@@ -44,6 +44,7 @@ OTHERS = (
     ("#f28e2b", "X"),
 )
 SIZE = (5.2, 3.7)  # inches
+MANY = 40  # points of a line that have no marks of their own
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -89,15 +90,24 @@ def _curves(axes: "Axes", figure: Figure) -> None:
     spare = iter(OTHERS * 3)
     for line in figure.lines:
         colour, mark = LOOKS.get(line.label) or next(spare)
+        width = 2.0 if mark == "*" else 1.3
+        # What is never negative is not shown as if it could be
+        below = [min(spread, y) if y >= 0 else spread for y, spread in zip(line.y, line.spread, strict=True)]
+        if len(line.x) > MANY:
+            lowest = [y - spread for y, spread in zip(line.y, below, strict=True)]
+            highest = [y + spread for y, spread in zip(line.y, line.spread, strict=True)]
+            axes.fill_between(line.x, lowest, highest, color=colour, alpha=0.2, linewidth=0)
+            axes.plot(line.x, line.y, label=line.label, color=colour, linewidth=width / 1.5)
+            continue
         axes.errorbar(
             line.x,
             line.y,
-            yerr=line.spread if any(line.spread) else None,
+            yerr=[below, line.spread] if any(line.spread) else None,
             label=line.label,
             color=colour,
             marker=mark,
             markersize=7 if mark == "*" else 5,
-            linewidth=2.0 if mark == "*" else 1.3,
+            linewidth=width,
             capsize=2.5,
         )
     axes.set_xlabel(figure.x)
@@ -107,7 +117,7 @@ def _curves(axes: "Axes", figure: Figure) -> None:
     if figure.log_y:
         axes.set_yscale("log")
     if figure.lines:
-        axes.legend(fontsize=7.5, frameon=False, ncols=2, handlelength=1.6)
+        axes.legend(fontsize=7.5, ncols=2, handlelength=1.6, framealpha=0.8, edgecolor="none")
 
 
 def _bars(axes: "Axes", figure: Figure) -> None:
