@@ -12,6 +12,8 @@ from overstory.filters import Filter
 
 Key: TypeAlias = tuple[int, int]  # id, version
 
+Attempt: TypeAlias = tuple[int, int, int]  # to move a subscription: id, version, how often it was tried
+
 LATE = -1  # the flow for subscriptions that no plan knows: flow 0 of the law, as planners number theirs from 0
 
 
@@ -107,7 +109,7 @@ class Flush(msgspec.Struct, frozen=True):
 
     epoch: int
     flow: int  # whose tree it spreads over
-    move: Key
+    move: Attempt
     target: int  # the flow that the subscription goes to
 
 
@@ -116,7 +118,7 @@ class Probe(msgspec.Struct, frozen=True):
 
     epoch: int
     flow: int
-    move: Key
+    move: Attempt
 
 
 class Echo(msgspec.Struct, frozen=True):
@@ -124,7 +126,7 @@ class Echo(msgspec.Struct, frozen=True):
 
     epoch: int
     flow: int
-    move: Key
+    move: Attempt
 
 
 Message: TypeAlias = (

@@ -9,38 +9,54 @@ subscription got, and passes each on once.
    this time a broker answers only when the probe has been there. Now no event comes that missed the new way.
 3. It leaves the old flow, and flushes the new tree again. Now none comes that came on the old way already: the end.
 
-From a neighbour that is down no event comes, so nobody waits for its echo.
+Should a link fail, the answers that were to come over it do not come. An attempt that has not come to its end within
+two leases is given up, and the step begins again; what the subscription got meanwhile is still kept in mind.
 """
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from overstory.errors import RoutingError, UnknownTreeError
 from overstory.routing.frames import Frames, Routed
-from overstory.routing.messages import LATE, Echo, Flush, Key, Output, Probe, Send
+from overstory.routing.messages import LATE, Attempt, Echo, Flush, Key, Output, Probe, Send
 from overstory.routing.state import State
 from overstory.routing.table import NONE
 
 Move = tuple[int, Key]  # the epoch, the subscription
-Round = tuple[int, Key, int]  # and the flow that is flushed
+Round = tuple[int, Attempt, int]  # the epoch, the attempt, the flow that is flushed
+
+
+class Moving(msgspec.Struct):
+    """At the host."""
+
+    target: int  # the flow that it goes to
+    step: int = 1
+    attempt: int = 0
+    since: float = 0.0  # when the attempt began
+    seen: set[int] = msgspec.field(default_factory=set)  # the events that the subscription has got
+
+
+class Asked(msgspec.Struct):
+    peer: int | None  # who asked; None: this broker itself
+    missing: set[int]  # who has to answer first
+    since: float
 
 
 class Moves:
     def __init__(self, state: State) -> None:
         self._state = state
-        self._seen: dict[Move, set[int]] = {}  # at hosts: the events that the subscription has got
-        self._target: dict[Move, int] = {}  # at hosts: the flow that it goes to
-        self._joined: set[Move] = set()  # at hosts: those that have
-        self._asked: dict[Round, tuple[int | None, set[int]]] = {}  # who asked, and who has to answer first
-        self._probed: set[Move] = set()
+        self._moving: dict[Move, Moving] = {}
+        self._asked: dict[Round, Asked] = {}
+        self._probed: dict[tuple[int, Attempt], float] = {}  # and when
 
     def start(self, id_: int, target: int) -> list[Output]:
+        """Or again, if it has been started."""
         state = self._state
-        home = state.homes.get(id_)
-        if home is None or state.active is None or (state.active, LATE) not in home.joined:
+        home, number = state.homes.get(id_), state.active
+        if home is None or number is None or not {(number, LATE), (number, target)} & home.joined:
             raise RoutingError(f"subscription {id_} is not in the flow for late subscriptions here")
-        number = state.active
-        epoch = state.epochs[number]
+        epoch, move = state.epochs[number], (number, (id_, home.version))
         if target not in epoch.flows or target == LATE:
             raise UnknownTreeError(f"epoch {number} has no flow {target} at broker {state.broker}")
         share = epoch.flows[target].share
@@ -50,28 +66,40 @@ class Moves:
             )
         if not share.events.covers(home.filter):
             raise RoutingError(f"flow {target} does not carry all that subscription {id_} wants")
-        move = (number, (id_, home.version))
-        if move in self._seen:
+        if self._moving.get(move, Moving(target)).target != target:
             raise RoutingError(f"subscription {id_} is on the move already")
-        self._seen[move] = set()
-        self._target[move] = target
-        return self._ask(None, Flush(number, target, move[1], target))
+        if move not in self._moving and (number, LATE) not in home.joined:
+            return []  # it is there
+        self._moving.setdefault(move, Moving(target))
+        return self._begin(move)
 
-    def _join(self, move: Move, target: int) -> list[Output]:
-        number, key = move
-        epoch, home = self._state.epochs[number], self._state.homes.get(key[0])
-        if home is None or home.version != key[1]:
-            return self._finish(move)  # it was taken back meanwhile
-        outputs = self._state.join(epoch, home, key[0], target, home.filter)
-        probes = [Send(peer, Probe(number, target, key)) for peer in sorted(epoch.flows[target].outlets)]
-        self._probed.add(move)
-        self._joined.add(move)
-        return [*outputs, *probes, *self._ask(None, Flush(number, LATE, key, target))]
+    def _begin(self, move: Move) -> list[Output]:
+        """A step, with a new attempt: what is answered to an older one counts no longer."""
+        moving, (number, key) = self._moving[move], move
+        moving.attempt += 1
+        moving.since = self._state.now
+        attempt = (*key, moving.attempt)
+        if moving.step != 2:
+            return self._ask(None, Flush(number, moving.target, attempt, moving.target))
+        self._probed[number, attempt] = self._state.now
+        outlets = self._state.epochs[number].flows[moving.target].outlets
+        probes: list[Output] = [Send(peer, Probe(number, moving.target, attempt)) for peer in sorted(outlets)]
+        return probes + self._ask(None, Flush(number, LATE, attempt, moving.target))
 
-    def _finish(self, move: Move) -> list[Output]:
-        del self._seen[move], self._target[move]
-        self._joined.discard(move)
-        return []
+    def _end(self, move: Move) -> list[Output]:
+        """Of a step."""
+        moving, (number, key) = self._moving[move], move
+        home = self._state.homes.get(key[0])
+        if moving.step == 3 or home is None or home.version != key[1]:  # there, or taken back meanwhile
+            del self._moving[move]
+            return []
+        if moving.step == 1:
+            epoch = self._state.epochs[number]
+            outputs = self._state.join(epoch, home, key[0], moving.target, home.filter)
+        else:
+            outputs = self._state.leave(number, LATE, key[0], home)
+        moving.step += 1
+        return outputs + self._begin(move)
 
     def receive(self, peer: int, message: Flush | Probe | Echo) -> list[Output]:
         if isinstance(message, Flush):
@@ -80,9 +108,9 @@ class Moves:
 
     def once(self, frames: Frames, routed: Routed) -> Routed:
         """Without what a subscription on the move has got before."""
-        if not self._seen or not len(routed.delivered):
+        if not self._moving or not len(routed.delivered):
             return routed
-        ids = {key[0]: seen for (epoch, key), seen in self._seen.items() if epoch == frames.epoch}
+        ids = {key[0]: moving.seen for (epoch, key), moving in self._moving.items() if epoch == frames.epoch}
         kept = np.ones(len(routed.delivered), np.bool_)
         pairs = zip(routed.delivered_frames.tolist(), routed.delivered.tolist(), strict=True)
         for place, (frame, id_) in enumerate(pairs):
@@ -110,40 +138,46 @@ class Moves:
         flows = [each for each, keep in zip(routed.flows, needed.tolist(), strict=True) if keep]
         return routed._replace(frames=routed.frames[needed], peers=routed.peers[needed], flows=flows)
 
-    def down(self, peer: int) -> list[Output]:
-        """A neighbour is there no longer: nobody waits for it, nor is it answered."""
-        outputs: list[Output] = []
-        for around, (asking, missing) in list(self._asked.items()):
-            if asking == peer:
-                del self._asked[around]
-            elif peer in missing:
-                missing.discard(peer)
-                outputs += self._answer(around)
-        return outputs
+    def down(self, peer: int) -> None:
+        """A neighbour is there no longer: neither will it answer, nor is it answered."""
+        self._asked = {
+            around: each for around, each in self._asked.items() if peer != each.peer and peer not in each.missing
+        }
 
     def forget(self, number: int) -> None:
         """An epoch has gone, and all that moved in it."""
-        self._seen = {move: seen for move, seen in self._seen.items() if move[0] != number}
-        self._target = {move: target for move, target in self._target.items() if move[0] != number}
+        self._moving = {move: each for move, each in self._moving.items() if move[0] != number}
         self._asked = {around: each for around, each in self._asked.items() if around[0] != number}
-        self._joined = {move for move in self._joined if move[0] != number}
-        self._probed = {move for move in self._probed if move[0] != number}
+        self._probed = {probe: since for probe, since in self._probed.items() if probe[0] != number}
+
+    def renew(self, old: float) -> list[Output]:
+        """What has not come to an end since then begins again; what others have asked is forgotten."""
+        self._asked = {around: each for around, each in self._asked.items() if each.since >= old}
+        self._probed = {probe: since for probe, since in self._probed.items() if since >= old}
+        outputs: list[Output] = []
+        for move, moving in list(self._moving.items()):
+            home = self._state.homes.get(move[1][0])
+            if home is None or home.version != move[1][1]:
+                del self._moving[move]
+            elif moving.since < old:
+                outputs += self._begin(move)
+        return outputs
 
     def _ask(self, peer: int | None, flush: Flush) -> list[Output]:
         epoch = self._state.epochs[flush.epoch]
         others = sorted(each for each in epoch.flows[flush.flow].outlets if each != peer)
         around: Round = (flush.epoch, flush.move, flush.flow)
-        self._asked[around] = (peer, set(others))
+        self._asked[around] = Asked(peer, set(others), self._state.now)
         elsewhere = flush.target not in epoch.flows or not epoch.flows[flush.target].share.neighbours
         if elsewhere and flush.flow == LATE:  # the new tree does not come here, nor does a probe
-            self._probed.add(around[:2])
+            self._probed[around[:2]] = self._state.now
         onward: list[Output] = [Send(each, flush) for each in others]
         return onward + self._answer(around)
 
     def _probe(self, peer: int, message: Probe) -> list[Output]:
         if (message.epoch, message.move) in self._probed:
             return []
-        self._probed.add((message.epoch, message.move))
+        self._probed[message.epoch, message.move] = self._state.now
         outlets = self._state.epochs[message.epoch].flows[message.flow].outlets
         onward: list[Output] = [Send(each, message) for each in sorted(outlets) if each != peer]
         return onward + self._answer((message.epoch, message.move, LATE))
@@ -151,28 +185,19 @@ class Moves:
     def _echo(self, peer: int, message: Echo) -> list[Output]:
         around = (message.epoch, message.move, message.flow)
         if around in self._asked:
-            self._asked[around][1].discard(peer)
+            self._asked[around].missing.discard(peer)
         return self._answer(around)
 
     def _answer(self, around: Round) -> list[Output]:
-        number, move, flow = around
+        number, attempt, flow = around
         unprobed = flow == LATE and around[:2] not in self._probed
-        if around not in self._asked or unprobed or self._asked[around][1]:
+        if around not in self._asked or unprobed or self._asked[around].missing:
             return []
-        peer, _ = self._asked.pop(around)
+        peer = self._asked.pop(around).peer
         if flow == LATE:
-            self._probed.discard(around[:2])
+            del self._probed[around[:2]]
         if peer is not None:
-            return [Send(peer, Echo(number, flow, move))]
-        target = self._target[around[:2]]
-        if flow == LATE:
-            return [*self._leave_late(number, move), *self._ask(None, Flush(number, target, move, target))]
-        if around[:2] in self._joined:
-            return self._finish(around[:2])
-        return self._join(around[:2], target)
-
-    def _leave_late(self, number: int, move: Key) -> list[Output]:
-        home = self._state.homes.get(move[0])
-        if home is None or home.version != move[1] or (number, LATE) not in home.joined:
-            return []  # it was taken back meanwhile
-        return self._state.leave(number, LATE, move[0], home)
+            return [Send(peer, Echo(number, flow, attempt))]
+        move = (number, attempt[:2])
+        current = self._moving.get(move)
+        return self._end(move) if current is not None and current.attempt == attempt[2] else []

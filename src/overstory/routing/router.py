@@ -105,7 +105,8 @@ class Router:
         for epoch in self.state.epochs.values():
             for flow in epoch.flows.values():
                 flow.close_outlet(peer)
-        return self._moves.down(peer)
+        self._moves.down(peer)
+        return []
 
     def install(self, share: Share) -> list[Output]:
         """This input or a later one says that the epoch is ``Held`` here. Nothing uses it until it is activated."""
@@ -389,7 +390,7 @@ class Router:
                 outputs += ran_out(self.state, peer, number, flow.share.number, late)
             outputs += self.state.messages(number, flow.share.number, flow.expire(old, self.state.now))
             outputs += [_renewal(number, flow, peer) for peer in sorted(flow.outlets)]
-        return outputs
+        return outputs + self._moves.renew(old)
 
 
 def _renewal(number: int, flow: Flow, peer: int) -> Send:
