@@ -68,7 +68,7 @@ def picture(router: Router) -> object:
         (2, Marker(3, 44), UnknownTreeError),
         (2, Probe(3, 44, (9, 1)), UnknownTreeError),
         (7, Subscribe(3, LATE, (9, 1), SOME), UnknownTreeError),
-        (7, Echo(3, LATE, (9, 1)), UnknownTreeError),
+        (7, Echo(3, LATE, (9, 1, 1)), UnknownTreeError),
         (2, Subscribe(3, LATE, (1, 1), TRUE), VersionError),
         (0, Advertise(3, LATE, (5, 1), SOME), VersionError),
         (2, Packed((Subscribe(3, LATE, (9, 1), SOME), Subscribe(3, LATE, (1, 1), TRUE))), VersionError),
@@ -232,5 +232,5 @@ def test_rows_of_any_column_can_be_taken() -> None:
 
 def test_a_flush_for_a_flow_that_is_not_here_is_answered() -> None:
     router = busy_router()
-    router.receive(2, Flush(3, LATE, (9, 1), 44))
-    assert router.receive(0, Echo(3, LATE, (9, 1))) == [Send(2, Echo(3, LATE, (9, 1)))]
+    router.receive(2, Flush(3, LATE, (9, 1, 1), 44))
+    assert router.receive(0, Echo(3, LATE, (9, 1, 1))) == [Send(2, Echo(3, LATE, (9, 1, 1)))]
