@@ -66,7 +66,7 @@ def picture(router: Router) -> object:
         (2, Advertise(3, 44, (9, 1), SOME), UnknownTreeError),
         (2, Renew(3, 44, frozenset()), UnknownTreeError),
         (2, Marker(3, 44), UnknownTreeError),
-        (2, Probe(3, 44, (9, 1)), UnknownTreeError),
+        (2, Probe(3, 44, (9, 1, 1)), UnknownTreeError),
         (7, Subscribe(3, LATE, (9, 1), SOME), UnknownTreeError),
         (7, Echo(3, LATE, (9, 1, 1)), UnknownTreeError),
         (2, Subscribe(3, LATE, (1, 1), TRUE), VersionError),
@@ -95,7 +95,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(peer: int, message: Messa
         (0, Unadvertise(3, LATE, (5, 0))),
         (0, Unadvertise(3, LATE, (6, 1))),
         (0, Subscribe(2, LATE, (8, 1), SOME)),  # of an epoch that waits for ever, or is retired
-        (0, Echo(3, LATE, (1, 1))),
+        (0, Echo(3, LATE, (1, 1, 1))),
     ],
 )
 def test_old_news_is_ignored(peer: int, message: Message) -> None:
