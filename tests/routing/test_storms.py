@@ -117,10 +117,11 @@ class Storm:
 
     def ways(self) -> list[Callable[[], None]]:
         ways = [*[self.subscribe] * 3, *[self.unsubscribe] * 2, *[self.publish] * 4, *[self.step] * 2]
-        ways += [self.tick, self.advertise, self.narrow, self.move]
-        if self.links_fail:
-            ways += [self.cut_link, *[self.mend_link] * 2, *[self.notice] * 3]
+        ways += [self.tick, self.advertise, self.narrow, self.move, *self.failures()]
         return [*ways, self.change_flow, self.change_flow] if self.two_flows else ways
+
+    def failures(self) -> list[Callable[[], None]]:
+        return [self.cut_link, *[self.mend_link] * 2, *[self.notice] * 3] if self.links_fail else []
 
     # Subscriptions
 
@@ -156,11 +157,14 @@ class Storm:
             self.step()
 
     def change_flow(self) -> None:
+        """While events are about that come on both ways, on one of them late."""
         keys = {(id_, version): broker for id_, (broker, version, _) in self.at.items()}
         if late := sorted(keys.keys() - self.left_late):
             key = self.dice.choice(late)
             self.left_late.add(key)
+            self.burst(2)
             self.do(keys[key], self.routers[keys[key]].move(key[0], BETTER))
+            self.burst(4)
 
     def _subscribe(self, id_: int, broker: int, version: int, wanted: Filter) -> None:
         self.at[id_] = (broker, version, wanted)
@@ -198,6 +202,12 @@ class Storm:
         self.allowed.append(wanting | may)
         self.pending.append(event)
         self.network.publish(broker, CLIENT + broker, event, attributes, advertisement)
+
+    def burst(self, events: int) -> None:
+        for _ in range(events):
+            self.publish()
+            self.step()
+            self.dice.choice([*[self.step] * 6, *self.failures()])()
 
     def advertise(self) -> None:
         """Something more, or something else instead, or less."""

@@ -10,7 +10,8 @@ subscription got, and passes each on once.
 3. It leaves the old flow, and flushes the new tree again. Now none comes that came on the old way already: the end.
 
 Should a link fail, the answers that were to come over it do not come. An attempt that has not come to its end within
-two leases is given up, and the step begins again; what the subscription got meanwhile is still kept in mind.
+two leases is given up, and the step begins again; what the subscription got meanwhile is still kept in mind. So while a
+broker of either tree is away, the subscription stays in the flows that it is in.
 """
 
 import msgspec
@@ -164,14 +165,16 @@ class Moves:
         return outputs
 
     def _ask(self, peer: int | None, flush: Flush) -> list[Output]:
+        """All other neighbours of the tree: behind one that is down, too, events may be under way."""
         epoch = self._state.epochs[flush.epoch]
-        others = sorted(each for each in epoch.flows[flush.flow].outlets if each != peer)
+        flow = epoch.flows[flush.flow]
+        others = sorted(flow.share.neighbours - {peer})
         around: Round = (flush.epoch, flush.move, flush.flow)
         self._asked[around] = Asked(peer, set(others), self._state.now)
         elsewhere = flush.target not in epoch.flows or not epoch.flows[flush.target].share.neighbours
         if elsewhere and flush.flow == LATE:  # the new tree does not come here, nor does a probe
             self._probed[around[:2]] = self._state.now
-        onward: list[Output] = [Send(each, flush) for each in others]
+        onward: list[Output] = [Send(each, flush) for each in others if each in flow.outlets]
         return onward + self._answer(around)
 
     def _probe(self, peer: int, message: Probe) -> list[Output]:
