@@ -12,7 +12,7 @@ not come twice either; only a subscription whose client moves may find an event 
 
 import random
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 import pytest
 from hypothesis import given
@@ -30,6 +30,7 @@ POLICIES = sorted(SUMMARIES)
 CLIENT = 1000  # of broker b: 1000 + b
 LEASE = 20
 BETTER = 1  # the flow that late subscriptions may move to
+FALSE = parse_filter("FALSE")
 SYMBOLS = ["IBM", "AIG", "IBX", "A", "é"]
 PATTERNS = ["I%", "IB%", "%M", "_B%", "A%", "%"]
 
@@ -75,12 +76,12 @@ class Storm:
         self.dice, self.links_fail, self.two_flows = dice, links_fail, two_flows
         size, everyone = dice.randint(2, 6), dice.random() < 0.5
         self.brokers = list(range(size))
-        trees = {flow: random_tree(dice, size) for flow in ([LATE, BETTER] if two_flows else [LATE])}
-        self.links = sorted({link for tree in trees.values() for link in tree})
+        self.trees = {flow: random_tree(dice, size) for flow in ([LATE, BETTER] if two_flows else [LATE])}
+        self.links = sorted({link for tree in self.trees.values() for link in tree})
         slow = both_ends(dice.choice(self.links))[dice.randrange(2)]
         self.slow = slow if dice.random() < 0.5 else None  # it delivers nothing before all settles
         threshold = dice.choice([0.3, 0.7, 0.9]) if policy == "selective" else None
-        self.network = Network(shares(trees, size, everyone), make_policy(policy, threshold), LEASE)
+        self.network = Network(shares(self.trees, size, everyone), make_policy(policy, threshold), LEASE)
         self.do, self.routers = self.network.do, self.network.routers
         self.now = self.settled = 0  # and when nothing was under way last
         self.at: dict[int, tuple[int, int, Filter]] = {}  # of each subscription: broker, version and filter
@@ -297,7 +298,7 @@ class Storm:
         self.settled = self.now
 
     def quiet(self) -> None:
-        """All links are whole, and everyone knows everything."""
+        """Everyone knows everything, if all links are whole."""
         while self.unnoticed:
             self.notice()
             self.step()
@@ -315,7 +316,9 @@ class Storm:
             self.settle()
 
     def all_leave(self) -> None:
-        """And publish nothing any more."""
+        """And nothing is announced any more. Where links fail, one does so for good."""
+        if self.links_fail:
+            self.cut_link()
         while self.at:
             self.unsubscribe()
             if self.dice.random() < 0.7:
@@ -349,20 +352,30 @@ class Storm:
         self.check_deliveries()
 
     def check_tables(self) -> None:
-        """Neighbours hold what they were told, and who was to change its flow has."""
-        told: dict[tuple[int, int, int], set[Key]] = defaultdict(set)  # by flow, source and target
+        """Neighbours hold what they were told, and were told only of what may come from them."""
+        told: dict[tuple[int, int, int], set[Key]] = {}  # by flow, source and target
         held: dict[tuple[int, int, int], set[Key]] = defaultdict(set)
         for broker, router in self.routers.items():
             for _, flow in router.state.flows():
                 for peer, outlet in flow.outlets.items():
-                    told[flow.share.number, broker, peer] |= outlet.sent
+                    told[flow.share.number, broker, peer] = outlet.sent
+                    publishers = behind(self.trees[flow.share.number], broker, peer)
+                    wanted = {outlet.filters[key] for key in outlet.sent} - {FALSE}  # which does no harm anywhere
+                    assert all(self.may_publish(publishers, each) for each in wanted)
                 for hop, key in flow.entries:
                     if hop in self.routers:
                         held[flow.share.number, hop, broker].add(key)
         assert {way: keys for way, keys in told.items() if keys} == held
+
+    def may_publish(self, brokers: Set[int], wanted: Filter) -> bool:
+        announced = [some for broker, _, some in self.announced.values() if broker in brokers]
+        return not brokers <= self.narrowed or any(some.intersects(wanted) for some in announced)
+
+    def check_flows(self) -> None:
+        """Those that were to leave the flow for late subscriptions have."""
         for id_, (broker, version, _) in self.at.items():
-            expected = BETTER if (id_, version) in self.left_late else LATE
-            assert self.routers[broker].state.homes[id_].joined == {(0, expected)}
+            flow = BETTER if (id_, version) in self.left_late else LATE
+            assert self.routers[broker].state.homes[id_].joined == {(0, flow)}
 
     def check_empty(self) -> None:
         for router in self.routers.values():
@@ -389,6 +402,14 @@ def shares(trees: Mapping[int, Iterable[Link]], size: int, everyone_advertises: 
     }
 
 
+def behind(tree: Iterable[Link], broker: int, peer: int) -> set[int]:
+    """The brokers that are reached from here over this link."""
+    found = {peer}
+    for _ in tree:
+        found |= {end for link in tree if found & set(link) for end in link} - {broker}
+    return found
+
+
 def both_ends(link: Link) -> tuple[Link, Link]:
     return link, (link[1], link[0])
 
@@ -409,6 +430,7 @@ def test_a_storm_loses_nothing_doubles_nothing_and_leaves_nothing(
     storm.leases(5)
     storm.check_when_quiet()
     storm.check_tables()
+    storm.check_flows()
     storm.all_leave()
     storm.leases(12)
     storm.check_empty()
