@@ -2,7 +2,7 @@
 
 import random
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -47,6 +47,7 @@ class Network:
         self.control: list[tuple[Link, Message]] = []
         self.held: list[tuple[int, int]] = []  # broker, epoch
         self.drained: list[tuple[int, int]] = []
+        self.recovering: Container[int] = ()  # brokers that have restarted and lack epochs, whose events they lose
         near = {u: {v for flow in share.flows.values() for v in flow.neighbours} for u, share in shares.items()}
         near = {
             u: near[u] | {v for link in share.prices for v in link if u in link} - {u} for u, share in shares.items()
@@ -99,7 +100,8 @@ class Network:
         """The next one on the link."""
         message, (source, target) = self.links[link].popleft(), link
         if isinstance(message, Frames):
-            self.route(target, message)
+            if target not in self.recovering or message.epoch in self.routers[target].state.epochs:
+                self.route(target, message)
         else:
             self.do(target, self.routers[target].receive(source, message))
 

@@ -315,7 +315,7 @@ def test_a_plan_that_not_all_brokers_took_is_given_up() -> None:
     network.settle()
     switch(network, 2)
     assert [sorted(router.state.epochs) for router in network.routers.values()] == [[2]] * 2
-    assert not network.routers[1].state.waiting
+    assert not network.routers[1].state.too_early
     assert deliveries(network, 1, 5) == [(0, 7)]
 
 

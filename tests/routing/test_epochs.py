@@ -21,7 +21,7 @@ from overstory.filters import parse_filter
 from overstory.model.scenario import Scenario
 from overstory.routing.frames import Frames
 from overstory.routing.law import Law
-from overstory.routing.messages import LATE, Gate, Renew, Send, Subscribe
+from overstory.routing.messages import LATE, Begin, Gate, Renew, Resynchronise, Send, Settled, Subscribe
 from overstory.routing.policies import make_policy
 from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share, shares_of, tree_shares
@@ -232,16 +232,23 @@ def test_what_clients_announced_holds_in_the_next_epoch_too() -> None:
     assert sorted(network.drained) == [(0, 0), (1, 0), (2, 0)]
 
 
-def test_an_epoch_is_held_back_until_it_is_installed() -> None:
+def test_a_neighbour_that_spoke_too_early_is_asked_again() -> None:
+    """And does not count before it begins, though more of what it said first is still on the way."""
     router = Router(0, make_policy("active"))
     router.neighbour_up(1)
     early = Subscribe(5, LATE, (1, 1), TRUE)
+    assert router.receive(1, Begin(5, 0)) == []
     assert router.receive(1, early) == []
-    assert router.receive(1, Subscribe(5, 44, (2, 1), TRUE)) == []  # for a flow that the plan turns out not to have
-    router.install(Share(5, {LATE: FlowShare(LATE, TRUE, frozenset({1, 2}))}))
-    assert router.statistics().entries == 1
+    assert router.statistics().dropped == 2
+    outputs = router.install(Share(5, {LATE: FlowShare(LATE, TRUE, frozenset({1, 2}))}))
+    assert Send(1, Resynchronise(5)) in outputs
+    for message in (Settled(5, LATE, 1), Subscribe(5, LATE, (2, 1), TRUE)):
+        assert router.receive(1, message) == []
+    assert router.statistics().entries == 0
+    router.receive(1, Begin(5, 0))
+    router.receive(1, early)
     told = [each.message for each in router.neighbour_up(2) if isinstance(each, Send)]
-    assert told == [early, Gate(5, LATE, is_open=True), Renew(5, LATE, frozenset({(1, 1)}))]
+    assert told == [Begin(5, 0), early, Gate(5, LATE, is_open=True), Renew(5, LATE, frozenset({(1, 1)}))]
 
 
 def test_epochs_that_cannot_be() -> None:

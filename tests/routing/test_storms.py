@@ -1,430 +1,34 @@
-"""No event is lost and none comes twice while everything changes at once; and when all have gone, nothing is left.
-
-The oracle knows filters, who has subscribed and who announces what, and of brokers only that events get lost
-
-- when a link is cut: all that are under way, and all that are published until everything is quiet again;
-- when a broker announces something else: those that it publishes itself before everyone knows.
-
-Every other event goes once to each subscription that wants it, was known everywhere before it was published, and stays
-until it has arrived everywhere. A subscription that comes or goes in between may get it, once. What may get lost does
-not come twice either; only a subscription whose client moves may find an event at both its brokers.
-"""
+"""No event is lost and none comes twice while everything changes at once; and when all have gone, nothing is left."""
 
 import random
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Set
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overstory.filters import Filter, parse_filter
-from overstory.model.values import Attributes
-from overstory.routing.messages import LATE, Key
-from overstory.routing.policies import SUMMARIES, make_policy
-from overstory.routing.share import FlowShare, Share
+from overstory.routing.policies import SUMMARIES
 
-from .network import FEWER, TRUE, Link, Network, random_tree
+from .network import FEWER
+from .storm import Storm
 
 POLICIES = sorted(SUMMARIES)
-CLIENT = 1000  # of broker b: 1000 + b
-LEASE = 20
-BETTER = 1  # the flow that late subscriptions may move to
-FALSE = parse_filter("FALSE")
-SYMBOLS = ["IBM", "AIG", "IBX", "A", "é"]
-PATTERNS = ["I%", "IB%", "%M", "_B%", "A%", "%"]
+STORMS = settings(max_examples=max(settings().max_examples // 25, 4))
+KINDS: dict[str, dict[str, bool]] = {
+    "plain": {},
+    "links": {"links_fail": True},
+    "flows": {"two_flows": True},
+    "moves": {"links_fail": True, "two_flows": True},
+}
+SWITCHING: dict[str, dict[str, bool]] = {
+    "switches": {"plans_switch": True},
+    "restarts": {"brokers_restart": True, "links_fail": True},
+    "all": {"links_fail": True, "two_flows": True, "plans_switch": True, "brokers_restart": True},
+}
 
 
-def random_filter(dice: random.Random) -> Filter:
-    """Few values and wide ranges, so that many cover each other."""
-    text = " AND ".join(random_term(dice) for _ in range(dice.choice([1, 1, 1, 2, 3])))
-    if dice.random() < 0.2:
-        text = f"({text}) OR ({random_term(dice)})"
-    return parse_filter(f"NOT ({text})" if dice.random() < 0.08 else text)
-
-
-def random_term(dice: random.Random) -> str:
-    low, symbol, other, pattern = dice.randint(0, 20), dice.choice(SYMBOLS), dice.choice(SYMBOLS), dice.choice(PATTERNS)
-    between = f"x BETWEEN {low} AND {low + dice.choice([0, 2, 5, 12, 30])}"
-    terms = [
-        *[between] * 2,
-        f"y {dice.choice(['<', '>=', '=', '<>'])} {dice.randint(0, 4)}",
-        f"x + y > {low}",
-        f"s LIKE '{pattern}'",
-        f"s NOT LIKE '{pattern}'",
-        f"s = '{symbol}'",
-        f"s IN ('{symbol}', '{other}')",
-        f"tags HAS ANY ('{dice.choice('abc')}', '{dice.choice('abc')}')",
-        f"NOT tags HAS ANY ('{dice.choice('abc')}')",
-        "y IS NULL",
-        "s IS NOT NULL",
-        "TRUE",
-        "FALSE",
-    ]
-    return dice.choice(terms)
-
-
-def random_event(dice: random.Random) -> Attributes:
-    event = {"x": dice.randint(0, 30), "s": dice.choice(SYMBOLS), "tags": dice.sample("abc", dice.randint(0, 2))}
-    return event | {"y": dice.randint(0, 4)} if dice.random() < 0.7 else event
-
-
-class Storm:
-    """Random changes to a network, with what the oracle knows of them."""
-
-    def __init__(self, dice: random.Random, policy: str, links_fail: bool, two_flows: bool) -> None:
-        self.dice, self.links_fail, self.two_flows = dice, links_fail, two_flows
-        size, everyone = dice.randint(2, 6), dice.random() < 0.5
-        self.brokers = list(range(size))
-        self.trees = {flow: random_tree(dice, size) for flow in ([LATE, BETTER] if two_flows else [LATE])}
-        self.links = sorted({link for tree in self.trees.values() for link in tree})
-        slow = both_ends(dice.choice(self.links))[dice.randrange(2)]
-        self.slow = slow if dice.random() < 0.5 else None  # it delivers nothing before all settles
-        threshold = dice.choice([0.3, 0.7, 0.9]) if policy == "selective" else None
-        self.network = Network(shares(self.trees, size, everyone), make_policy(policy, threshold), LEASE)
-        self.do, self.routers = self.network.do, self.network.routers
-        self.now = self.settled = 0  # and when nothing was under way last
-        self.at: dict[int, tuple[int, int, Filter]] = {}  # of each subscription: broker, version and filter
-        self.announced: dict[int, tuple[int, int, Filter]] = {}  # of each advertisement: the same
-        self.can_narrow = everyone
-        self.narrowed = set() if everyone else set(self.brokers)  # brokers that publish only what they announce
-        self.left_late: set[Key] = set()  # subscriptions that were told to move to the better flow
-        self.cut: set[Link] = set()
-        self.unnoticed: dict[Link, bool] = {}  # here, of the broker there: whether it is up now
-        self.published: list[Attributes] = []
-        self.required: list[set[int]] = []
-        self.allowed: list[set[int]] = []
-        self.twice: list[set[int]] = []  # those of them that may get it twice
-        self.next_id = 0
-
-        # Since all was quiet
-        self.pending: list[int] = []  # events
-        self.changed: dict[int, list[Filter]] = defaultdict(list)  # subscriptions, and what they wanted or want
-        self.moved: set[int] = set()  # those of them whose client has
-        self.uncertain: set[int] = set()  # brokers whose events may get lost
-        if not everyone:
-            for broker in dice.sample(self.brokers, dice.randint(1, size)):
-                self._advertise(broker, self._new_id(), 1)
-        self.quiet()
-
-    def run(self, steps: int) -> None:
-        ways = self.ways()
-        for _ in range(steps):
-            self.dice.choice(ways)()
-            if self.dice.random() < 0.15 and not self.cut:
-                self.quiet()
-        while self.cut:
-            self.mend_link()
-        self.quiet()
-
-    def ways(self) -> list[Callable[[], None]]:
-        ways = [*[self.subscribe] * 3, *[self.unsubscribe] * 2, *[self.publish] * 4, *[self.step] * 2]
-        ways += [self.tick, self.advertise, self.narrow, self.move, *self.failures()]
-        return [*ways, self.change_flow, self.change_flow] if self.two_flows else ways
-
-    def failures(self) -> list[Callable[[], None]]:
-        return [self.cut_link, *[self.mend_link] * 2, *[self.notice] * 3] if self.links_fail else []
-
-    # Subscriptions
-
-    def subscribe(self) -> None:
-        self._subscribe(self._new_id(), self.dice.choice(self.brokers), 1, random_filter(self.dice))
-
-    def unsubscribe(self) -> None:
-        if self.at:
-            id_ = self.dice.choice(sorted(self.at))
-            broker, version, wanted = self.at.pop(id_)
-            self._not_required(id_, wanted)
-            self._unsubscribe(id_, broker, version)
-
-    def move(self) -> None:
-        """A client goes to another broker, and may want something else there; it leaves before or after."""
-        if not self.at:
-            return
-        id_ = self.dice.choice(sorted(self.at))
-        old, version, wanted = self.at[id_]
-        self.moved.add(id_)
-        self._not_required(id_, wanted)
-        for event in self.pending:
-            self.twice[event].add(id_)
-        first = self.dice.random() < 0.5
-        for leaves in (first, not first):
-            if leaves:
-                self._unsubscribe(id_, old, version)
-            else:
-                then = wanted if self.dice.random() < 0.7 else random_filter(self.dice)
-                self._subscribe(id_, self.dice.choice(self.brokers), version + 1, then)
-            self.step()
-
-    def change_flow(self) -> None:
-        """While events are about that come on both ways, on one of them late."""
-        keys = {(id_, version): broker for id_, (broker, version, _) in self.at.items()}
-        if late := sorted(keys.keys() - self.left_late):
-            key = self.dice.choice(late)
-            self.left_late.add(key)
-            self.burst(2)
-            self.do(keys[key], self.routers[keys[key]].move(key[0], BETTER))
-            self.burst(4)
-
-    def _subscribe(self, id_: int, broker: int, version: int, wanted: Filter) -> None:
-        self.at[id_] = (broker, version, wanted)
-        self.changed[id_].append(wanted)
-        for event in self.pending:
-            if wanted.matches(self.published[event]):
-                self.allowed[event].add(id_)
-        self.do(broker, self.routers[broker].subscribe(CLIENT + broker, id_, version, wanted))
-
-    def _not_required(self, id_: int, wanted: Filter) -> None:
-        self.changed[id_].append(wanted)
-        for event in self.pending:
-            self.required[event].discard(id_)
-
-    def _unsubscribe(self, id_: int, broker: int, version: int) -> None:
-        self.do(broker, self.routers[broker].unsubscribe(CLIENT + broker, id_, version))
-
-    # What is published, and what is announced
-
-    def publish(self) -> None:
-        """A broker that has narrowed what it publishes keeps to what it announces."""
-        broker = self.dice.choice(self.brokers)
-        for _ in range(8):
-            attributes = random_event(self.dice)
-            under = [id_ for id_, (at, _, some) in self.announced.items() if at == broker and some.matches(attributes)]
-            if under or broker not in self.narrowed:
-                break
-        else:
-            return
-        event, advertisement = len(self.published), self.dice.choice(under) if under else -1
-        wanting = {id_ for id_, (_, _, wanted) in self.at.items() if wanted.matches(attributes)}
-        may = {id_ for id_, some in self.changed.items() if any(wanted.matches(attributes) for wanted in some)}
-        self.published.append(attributes)
-        self.required.append(set() if broker in self.uncertain else wanting - self.changed.keys())
-        self.allowed.append(wanting | may)
-        self.twice.append(set(self.moved))
-        self.pending.append(event)
-        self.network.publish(broker, CLIENT + broker, event, attributes, advertisement)
-
-    def burst(self, events: int) -> None:
-        for _ in range(events):
-            self.publish()
-            self.step()
-            self.dice.choice([*[self.step] * 6, *self.failures()])()
-
-    def advertise(self) -> None:
-        """Something more, or something else instead, or less."""
-        broker = self.dice.choice(self.brokers)
-        known = sorted(id_ for id_, (at, _, _) in self.announced.items() if at == broker)
-        if not known or self.dice.random() < 0.4:
-            self._advertise(broker, self._new_id(), 1)
-            return
-        id_ = self.dice.choice(known)
-        if self.dice.random() < 0.5:
-            self._advertise(broker, id_, self.announced[id_][1] + 1)
-        else:
-            self._unadvertise(id_)
-
-    def narrow(self) -> None:
-        if self.can_narrow:
-            broker, narrowed = self.dice.choice(self.brokers), self.dice.random() < 0.6
-            (self.narrowed.add if narrowed else self.narrowed.discard)(broker)
-            self.uncertain.add(broker)
-            self.do(broker, self.routers[broker].narrow(narrowed))
-
-    def _advertise(self, broker: int, id_: int, version: int) -> None:
-        announced = random_filter(self.dice) if self.dice.random() < 0.6 else TRUE
-        self.announced[id_] = (broker, version, announced)
-        self.uncertain.add(broker)
-        self.do(broker, self.routers[broker].advertise(CLIENT + broker, id_, version, announced))
-
-    def _unadvertise(self, id_: int) -> None:
-        broker, version, _ = self.announced.pop(id_)
-        self.uncertain.add(broker)
-        self.do(broker, self.routers[broker].unadvertise(CLIENT + broker, id_, version))
-
-    # Links
-
-    def cut_link(self) -> None:
-        """What is on it is lost, and so is what is put there until it is mended."""
-        if whole := sorted(set(self.links) - self.cut):
-            link = self.dice.choice(whole)
-            self.cut.add(link)
-            for end in both_ends(link):
-                self.network.links[end] = deque(maxlen=0)
-                if self.unnoticed.pop(end, None) is None:  # else it had not even seen that it was mended
-                    self.unnoticed[end] = False
-            self.uncertain.update(self.brokers)
-            for event in self.pending:
-                self.required[event].clear()
-
-    def mend_link(self) -> None:
-        """Not before both ends have noticed that it was cut; what comes over it may be read before either notices."""
-        if self.cut:
-            link = self.dice.choice(sorted(self.cut))
-            self.cut.remove(link)
-            for end in both_ends(link):
-                if end in self.unnoticed:
-                    self._notice(end)
-            for end in both_ends(link):
-                self.network.links[end] = deque()
-                self.unnoticed[end] = True
-
-    def notice(self) -> None:
-        """One end of a link sees how it is now."""
-        if self.unnoticed:
-            self._notice(self.dice.choice(sorted(self.unnoticed)))
-
-    def _notice(self, end: Link) -> None:
-        here, there = end
-        router = self.routers[here]
-        self.do(here, router.neighbour_up(there) if self.unnoticed.pop(end) else router.neighbour_down(there))
-
-    # Time
-
-    def step(self) -> None:
-        for _ in range(self.dice.randint(1, 6)):
-            if busy := [link for link in self.network.busy() if link != self.slow]:
-                self.network.deliver(self.dice.choice(busy))
-
-    def tick(self) -> None:
-        """No message takes as long as a lease."""
-        self.now += self.dice.choice([1, 3, 10])
-        if self.now >= self.settled + LEASE:
-            self.settle()
-        for broker in self.brokers:
-            self.do(broker, self.routers[broker].tick(self.now))
-
-    def settle(self) -> None:
-        self.network.settle(self.dice)
-        self.settled = self.now
-
-    def quiet(self) -> None:
-        """Everyone knows everything, if all links are whole."""
-        while self.unnoticed:
-            self.notice()
-            self.step()
-        self.settle()
-        self.pending.clear()
-        self.changed.clear()
-        self.moved.clear()
-        self.uncertain.clear()
-
-    def leases(self, count: int) -> None:
-        for _ in range(count):
-            self.now += LEASE
-            for broker in self.brokers:
-                self.do(broker, self.routers[broker].tick(self.now))
-            self.settle()
-
-    def all_leave(self) -> None:
-        """And nothing is announced any more. Where links fail, one does so for good."""
-        if self.links_fail:
-            self.cut_link()
-        while self.at:
-            self.unsubscribe()
-            if self.dice.random() < 0.7:
-                self.step()
-        for id_ in sorted(self.announced):
-            self._unadvertise(id_)
-        self.quiet()
-
-    def _new_id(self) -> int:
-        self.next_id += 1
-        return self.next_id
-
-    # What has to hold
-
-    def check_deliveries(self) -> None:
-        got = Counter(self.network.deliveries())
-        assert not [(event, id_) for (event, id_), times in got.items() if times > 1 and id_ not in self.twice[event]]
-        received: dict[int, set[int]] = defaultdict(set)
-        for event, id_ in got:
-            received[event].add(id_)
-        for event, (required, allowed) in enumerate(zip(self.required, self.allowed, strict=True)):
-            assert required <= received[event] <= allowed
-
-    def check_when_quiet(self) -> None:
-        """Ten events go to all who want them and to nobody else."""
-        before = len(self.published)
-        for _ in range(10):
-            self.publish()
-            self.quiet()
-        assert self.required[before:] == self.allowed[before:]
-        self.check_deliveries()
-
-    def check_tables(self) -> None:
-        """Neighbours hold what they were told, and were told only of what may come from them."""
-        told: dict[tuple[int, int, int], set[Key]] = {}  # by flow, source and target
-        held: dict[tuple[int, int, int], set[Key]] = defaultdict(set)
-        for broker, router in self.routers.items():
-            for _, flow in router.state.flows():
-                for peer, outlet in flow.outlets.items():
-                    told[flow.share.number, broker, peer] = outlet.sent
-                    publishers = behind(self.trees[flow.share.number], broker, peer)
-                    wanted = {outlet.filters[key] for key in outlet.sent} - {FALSE}  # which does no harm anywhere
-                    assert all(self.may_publish(publishers, each) for each in wanted)
-                for hop, key in flow.entries:
-                    if hop in self.routers:
-                        held[flow.share.number, hop, broker].add(key)
-        assert {way: keys for way, keys in told.items() if keys} == held
-
-    def may_publish(self, brokers: Set[int], wanted: Filter) -> bool:
-        announced = [some for broker, _, some in self.announced.values() if broker in brokers]
-        return not brokers <= self.narrowed or any(some.intersects(wanted) for some in announced)
-
-    def check_flows(self) -> None:
-        """Those that were to leave the flow for late subscriptions have."""
-        for id_, (broker, version, _) in self.at.items():
-            flow = BETTER if (id_, version) in self.left_late else LATE
-            assert self.routers[broker].state.homes[id_].joined == {(0, flow)}
-
-    def check_empty(self) -> None:
-        for router in self.routers.values():
-            state, moves, found = router.state, router._moves, router.statistics()
-            assert (found.entries, found.sent, found.left_over, found.subscriptions) == (0, 0, 0, 0)
-            assert not any([moves._moving, moves._asked, moves._probed])
-            assert not any([state.ended, state.announced, state.unannounced, state.waiting])
-            for _, flow in state.flows():
-                assert not any([flow.ended, flow.advertisements, flow.unadvertised])
-
-
-def shares(trees: Mapping[int, Iterable[Link]], size: int, everyone_advertises: bool) -> dict[int, Share]:
-    """Of a plan in which every flow carries everything."""
-
-    def near(broker: int, tree: Iterable[Link]) -> frozenset[int]:
-        return frozenset(end for link in tree if broker in link for end in link) - {broker}
-
-    return {
-        broker: Share(
-            0,
-            {flow: FlowShare(flow, TRUE, near(broker, tree), {}, everyone_advertises) for flow, tree in trees.items()},
-        )
-        for broker in range(size)
-    }
-
-
-def behind(tree: Iterable[Link], broker: int, peer: int) -> set[int]:
-    """The brokers that are reached from here over this link."""
-    found = {peer}
-    for _ in tree:
-        found |= {end for link in tree if found & set(link) for end in link} - {broker}
-    return found
-
-
-def both_ends(link: Link) -> tuple[Link, Link]:
-    return link, (link[1], link[0])
-
-
-@pytest.mark.parametrize(
-    ("links_fail", "two_flows"),
-    [(False, False), (True, False), (False, True), (True, True)],
-    ids=["plain", "links", "flows", "all"],
-)
-@FEWER
-@given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
-def test_a_storm_loses_nothing_doubles_nothing_and_leaves_nothing(
-    seed: int, policy: str, links_fail: bool, two_flows: bool
-) -> None:
-    storm = Storm(random.Random(seed), policy, links_fail, two_flows)
+def weather(seed: int, policy: str, **happens: bool) -> Storm:
+    """One storm, from the first change until nothing is left."""
+    storm = Storm(random.Random(seed), policy, **happens)
     storm.run(100)
     storm.check_when_quiet()
     storm.leases(5)
@@ -434,3 +38,24 @@ def test_a_storm_loses_nothing_doubles_nothing_and_leaves_nothing(
     storm.all_leave()
     storm.leases(12)
     storm.check_empty()
+    return storm
+
+
+@pytest.mark.parametrize("happens", KINDS.values(), ids=KINDS)
+@FEWER
+@given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
+def test_a_storm_loses_nothing_doubles_nothing_and_leaves_nothing(
+    seed: int, policy: str, happens: dict[str, bool]
+) -> None:
+    weather(seed, policy, **happens)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("happens", SWITCHING.values(), ids=SWITCHING)
+@STORMS
+@given(seed=st.integers(0, 10**9))
+def test_plans_take_each_others_place_and_brokers_restart_in_a_storm(
+    seed: int, policy: str, happens: dict[str, bool]
+) -> None:
+    """Nothing is stuck, nothing comes twice, and nothing is lost but what a cut or a restart may lose."""
+    weather(seed, policy, **happens)

@@ -16,13 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from overstory.filters import parse_filter
 from overstory.matching import FilterIndex
 from overstory.model.plan import EVERYTHING
-from overstory.routing.flow import Flow
+from overstory.routing.flow import Ended, Flow, Unadvertised
 from overstory.routing.frames import Flows, Frames, Route
 from overstory.routing.law import steered_tree
 from overstory.routing.messages import LATE, Marker, Send, Settled
 from overstory.routing.policy import Policy
 from overstory.routing.share import FlowShare, Share
 from overstory.routing.table import Table
+from overstory.routing.tombstones import Tombstones
 from overstory.routing.wave import Step, Wave
 from overstory.routing.ways import Way
 from overstory.routing.window import Window
@@ -34,7 +35,13 @@ class Epoch:
     def __init__(self, broker: int, share: Share, policy: Policy, window: float) -> None:
         self.broker, self.share = broker, share
         self.table = Table()
-        self.flows = {number: Flow(each, self.table, policy, share.planned) for number, each in share.flows.items()}
+        self.ended: Tombstones[Ended] = Tombstones()
+        self.unadvertised: Tombstones[Unadvertised] = Tombstones()
+        self.flows = {
+            number: Flow(each, self.table, policy, share.planned, self.ended, self.unadvertised)
+            for number, each in share.flows.items()
+        }
+        self.not_begun: set[int] = set()  # neighbours that spoke of it too early, and do not count until they begin
         self.window = Window(window)
         self._numbers = list(share.flows)
         self._entrances = FilterIndex(share.flows[number].events for number in self._numbers)
@@ -131,8 +138,19 @@ class Epoch:
 
     @property
     def has_drained(self) -> bool:
-        brokers = {end for link in self.share.prices for end in link} if self.share.steered else set()
-        return self.draining.is_over and self._entries_ended >= brokers
+        return self.draining.is_over and (not self.share.steered or self._entries_ended >= self._brokers())
+
+    def left_by(self, peer: int) -> list[Send]:
+        """A neighbour has let go of the epoch, so nothing comes from it any more: as if it had sent all its markers."""
+        sends: list[Send] = []
+        for number, flow in self.flows.items():
+            if peer in flow.share.neighbours:
+                sends += self._marker_steps(self.draining.hear(number, peer))
+        if self.share.steered:
+            for entry in sorted(self._brokers() - {self.broker}):
+                if self.broker in self._way_from(entry).get(peer, ()):
+                    sends += self._pass_on(entry)
+        return sends
 
     def said_again(self, peer: int) -> list[Send]:
         """To a neighbour that was not there, perhaps, when it was said."""
@@ -155,8 +173,15 @@ class Epoch:
 
     def _entry_markers(self, entry: int) -> list[Send]:
         """Down the paths that frames take which enter there."""
-        if entry not in self._ways:
-            everyone = frozenset(end for link in self.share.prices for end in link)
-            self._ways[entry] = self._directed(entry, everyone - {entry})
-        onward = sorted(self._ways[entry].get(self.broker, ()))
+        onward = sorted(self._way_from(entry).get(self.broker, ()))
         return [Send(peer, Marker(self.share.epoch, LATE, entry)) for peer in onward]
+
+    def _way_from(self, entry: int) -> Route:
+        """The next hops from an entry to all brokers."""
+        if entry not in self._ways:
+            self._ways[entry] = self._directed(entry, self._brokers() - {entry})
+        return self._ways[entry]
+
+    def _brokers(self) -> frozenset[int]:
+        """All that steered frames may pass."""
+        return frozenset(end for link in self.share.prices for end in link)

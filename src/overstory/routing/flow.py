@@ -22,9 +22,12 @@ from overstory.routing.outlet import Order, Outlet
 from overstory.routing.policy import Policy
 from overstory.routing.share import FlowShare
 from overstory.routing.table import NONE, Table
+from overstory.routing.tombstones import Tombstones
 from overstory.routing.ways import Way
 
 Orders: TypeAlias = list[tuple[int, Order]]  # and the neighbour that each is for
+Ended: TypeAlias = tuple[int, int, Key]  # the flow, the hop, the subscription
+Unadvertised: TypeAlias = tuple[int, int]  # the flow, the id of the advertisement
 
 
 class Entry(NamedTuple):
@@ -41,14 +44,24 @@ class Advertisement(NamedTuple):
 
 
 class Flow:
-    def __init__(self, share: FlowShare, table: Table, policy: Policy, planned: Mapping[int, int]) -> None:
-        """``planned``: versions of the subscriptions that the plan knows; its rows let through what they want."""
+    def __init__(
+        self,
+        share: FlowShare,
+        table: Table,
+        policy: Policy,
+        planned: Mapping[int, int],
+        ended: Tombstones[Ended],
+        unadvertised: Tombstones[Unadvertised],
+    ) -> None:
+        """``planned``: versions of the subscriptions that the plan knows; its rows let through what they want.
+
+        The table and the tombstones are those of the epoch, which all its flows share.
+        """
         self.share, self.table, self.policy, self.planned = share, table, policy, planned
         self.advertisements: dict[int, Advertisement] = {}
         self.entries: dict[tuple[int, Key], Entry] = {}
         self.outlets: dict[int, Outlet] = {}
-        self.ended: dict[tuple[int, Key], float] = {}  # what was unsubscribed, and when
-        self.unadvertised: dict[int, tuple[int, float]] = {}  # the last version, and when
+        self._ended, self._unadvertised = ended, unadvertised
         self._sent_by: dict[int, set[int]] = {}  # advertisements by the hop that they came from
         everyone = share.everyone_advertises
         self.narrowed = not everyone  # clients here publish only what they have advertised
@@ -63,6 +76,12 @@ class Flow:
     def close_outlet(self, peer: int) -> None:
         """What it was told is lost to it, perhaps; what it said stays until it says otherwise, or runs out."""
         self.outlets.pop(peer, None)
+
+    def void(self, peer: int, now: float) -> Orders:
+        """A neighbour has restarted: its entries go, and may come again under the same version."""
+        gone = [key for hop, key in self.entries if hop == peer]
+        orders = [order for key in gone for order in self.unsubscribe(peer, key, now, None, withdrawn=True)]
+        return orders + (self.gate(peer, is_open=True) if self.share.everyone_advertises else [])
 
     # Advertisements
 
@@ -79,14 +98,20 @@ class Flow:
     def gate_to(self, peer: int) -> bool:
         """Whether anything may come from here; the neighbour is to be told."""
         is_open = not self.narrowed or bool(self.open - {peer})
-        (self.shut.discard if is_open else self.shut.add)(peer)
+        if is_open:
+            self.shut.discard(peer)
+        else:
+            self.shut.add(peer)
         return is_open
 
     def gate(self, peer: int, is_open: bool) -> Orders:
         """A neighbour has said so: it has to know of all subscriptions, or only of those that meet advertisements."""
         if is_open == (peer in self.open):
             return []
-        (self.open.add if is_open else self.open.discard)(peer)
+        if is_open:
+            self.open.add(peer)
+        else:
+            self.open.discard(peer)
         if peer not in self.outlets:
             return []
         return self._tell(peer, list(self.entries.items())) if is_open else self._taken_back(peer)
@@ -95,7 +120,7 @@ class Flow:
         """Or a newer one. Raises a ``VersionError`` if it said something else before."""
         known = self.advertisements.get(key[0])
         if known is None or known.version < key[1]:
-            return self.unadvertised.get(key[0], (-1, 0.0))[0] >= key[1]
+            return self._was_unadvertised(key)
         if known.version == key[1] and known.filter != announced:
             raise VersionError(
                 f"advertisement {key[0]} announced something else as version {key[1]}; raise the version"
@@ -117,8 +142,7 @@ class Flow:
     def unadvertise(self, key: Key, now: float, withdrawn: bool = False) -> Orders:
         """Subscriptions that match nothing else from there are taken back. What is not known is only remembered."""
         if not withdrawn:
-            before, _ = self.unadvertised.get(key[0], (-1, 0.0))
-            self.unadvertised[key[0]] = (max(before, key[1]), now)
+            self._unadvertised.add((self.share.number, key[0]), key[1], now)
         known = self.advertisements.get(key[0])
         if known is None or known.version > key[1]:
             return []
@@ -168,19 +192,19 @@ class Flow:
         """Or its end. Raises a ``VersionError`` if it wanted something else before."""
         known = self.entries.get((hop, key))
         if known is None:
-            return (hop, key) in self.ended
+            return self._has_ended(hop, key)
         if known.filter is not wanted and known.filter != wanted:
             raise VersionError(f"subscription {key[0]} wanted something else as version {key[1]}; raise the version")
         return True
 
     def subscribe(
-        self, hop: int, key: Key, wanted: Filter, now: float, client: bool = False, shy: bool = False
+        self, hop: int, key: Key, wanted: Filter, now: float, client: bool = False, no_local: bool = False
     ) -> Orders:
         row = hop in self.share.rows and self.planned.get(key[0], -1) >= key[1]
         number = NONE
         if client or not row:
             subscription = key[0] if client else NONE
-            number = self.table.add(Way(self.share.number, hop, client), wanted, subscription, not row, shy)
+            number = self.table.add(Way(self.share.number, hop, client), wanted, subscription, not row, no_local)
         self.entries[hop, key] = Entry(wanted, number, now)
         orders: Orders = []
         for peer, outlet in self.outlets.items():
@@ -190,7 +214,7 @@ class Flow:
 
     def unsubscribe(self, hop: int, key: Key, now: float, prunes: Sequence[Prune] | None, withdrawn: bool) -> Orders:
         if not withdrawn:
-            self.ended[hop, key] = now
+            self._ended.add((self.share.number, hop, key), key[1], now)
         entry = self.entries.pop((hop, key), None)
         if entry is None:
             return []
@@ -233,9 +257,7 @@ class Flow:
     # Time
 
     def expire(self, old: float, now: float) -> Orders:
-        """What its neighbour has not renewed since then has run out, and so has what is remembered of ends."""
-        self.ended = {where: each for where, each in self.ended.items() if each >= old}
-        self.unadvertised = {id_: each for id_, each in self.unadvertised.items() if each[1] >= old}
+        """Entries that their neighbours have not renewed since then have run out."""
         late = [
             where for where, each in self.entries.items() if where[0] in self.share.neighbours and each.renewed < old
         ]
@@ -251,7 +273,7 @@ class Flow:
             for key in sorted(held.keys() - keys)
             for order in self.unsubscribe(hop, key, now, None, withdrawn=True)
         ]
-        missing = sorted(key for key in keys - held.keys() if (hop, key) not in self.ended)
+        missing = sorted(key for key in keys - held.keys() if not self._has_ended(hop, key))
         return orders, tuple(missing)
 
     def renew_advertisements(self, hop: int, keys: frozenset[Key], now: float) -> tuple[list[Key], tuple[Key, ...]]:
@@ -272,7 +294,13 @@ class Flow:
         known = self.advertisements.get(key[0])
         if known is not None:
             return known.version < key[1]
-        return self.unadvertised.get(key[0], (-1, 0.0))[0] < key[1]
+        return not self._was_unadvertised(key)
+
+    def _was_unadvertised(self, key: Key) -> bool:
+        return self._unadvertised.holds((self.share.number, key[0]), key[1])
+
+    def _has_ended(self, hop: int, key: Key) -> bool:
+        return self._ended.holds((self.share.number, hop, key), key[1])
 
     def renewed_advertisements(self, peer: int) -> frozenset[Key]:
         return frozenset((id_, each.version) for id_, each in self.advertisements.items() if each.hop != peer)

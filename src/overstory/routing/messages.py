@@ -17,6 +17,33 @@ Attempt: TypeAlias = tuple[int, int, int]  # to move a subscription: id, version
 LATE = -1  # the flow for subscriptions that no plan knows: flow 0 of the law, as planners number theirs from 0
 
 
+class Begin(msgspec.Struct, frozen=True):
+    """The sender says from the start all that it has to say of this epoch.
+
+    A broker that restarts comes with a higher incarnation; whatever an earlier one said, of any epoch, is void.
+    """
+
+    epoch: int
+    incarnation: int
+
+
+class Resynchronise(msgspec.Struct, frozen=True):
+    """The sender had not installed this epoch when it was told of it, and asks to be told again."""
+
+    epoch: int
+
+
+class Retired(msgspec.Struct, frozen=True):
+    """Of all epochs below this number, except those that it still has, nothing more comes from the sender."""
+
+    below: int
+    kept: frozenset[int] = frozenset()
+
+    def has_left(self, epoch: int) -> bool:
+        """Whether the sender has let go of the epoch, or never had it."""
+        return epoch < self.below and epoch not in self.kept
+
+
 class Advertise(msgspec.Struct, frozen=True):
     epoch: int
     flow: int
@@ -130,7 +157,10 @@ class Echo(msgspec.Struct, frozen=True):
 
 
 Message: TypeAlias = (
-    Advertise
+    Begin
+    | Resynchronise
+    | Retired
+    | Advertise
     | Unadvertise
     | Gate
     | Subscribe

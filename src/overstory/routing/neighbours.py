@@ -8,6 +8,7 @@ from overstory.filters import Filter
 from overstory.routing.flow import Flow
 from overstory.routing.messages import (
     Advertise,
+    Begin,
     Echo,
     Flush,
     Gate,
@@ -19,6 +20,8 @@ from overstory.routing.messages import (
     Packed,
     Probe,
     Renew,
+    Resynchronise,
+    Retired,
     Send,
     Settled,
     Subscribe,
@@ -31,9 +34,11 @@ from overstory.routing.state import State
 
 def check(state: State, peer: int, message: Message) -> None:
     """Raises a ``RoutingError`` before anything changes."""
-    if isinstance(message, Packed) or message.epoch not in state.epochs:
+    if isinstance(message, (Packed, Retired)) or message.epoch not in state.epochs:
         return
     flows = state.epochs[message.epoch].flows
+    if isinstance(message, (Begin, Resynchronise)):
+        return
     number = message.flow
     if number not in flows:
         raise UnknownTreeError(f"epoch {message.epoch} has no flow {number} at broker {state.broker}")
@@ -151,6 +156,37 @@ def marked(state: State, peer: int, message: Marker) -> list[Output]:
     return outputs if before else outputs + state.drained(message.epoch)
 
 
+def left_epochs(state: State, peer: int, message: Retired) -> list[Output]:
+    """The neighbour has let go of epochs that are still here: they need not wait for its markers."""
+    state.retirements[peer] = message
+    outputs: list[Output] = []
+    for number, epoch in state.epochs.items():
+        if message.has_left(number):
+            before = epoch.has_drained
+            outputs += state.to_those_up(epoch.left_by(peer))
+            outputs += [] if before else state.drained(number)
+    return outputs
+
+
+def asked_again(state: State, peer: int, message: Resynchronise) -> list[Output]:
+    """A neighbour that is down is told everything when it comes up."""
+    return state.introduced(message.epoch, peer, again=True) if peer in state.up else []
+
+
+def voided(state: State, peer: int) -> list[Output]:
+    """A neighbour has restarted: what it said before, in all epochs, does not count any more."""
+    state.retirements.pop(peer, None)
+    outputs: list[Output] = []
+    for number, epoch in state.epochs.items():
+        for flow in epoch.flows.values():
+            if peer in flow.share.neighbours:
+                outputs += ran_out(state, peer, number, flow.share.number, flow.advertised_by(peer))
+                outputs += state.messages(number, flow.share.number, flow.void(peer, state.now))
+                outputs += state.gates(number, flow)
+        epoch.ended.forget(lambda ended: ended[1] == peer)
+    return outputs
+
+
 def _flow(state: State, message: Advertise | Unadvertise | Gate | Subscribe | Unsubscribe | Renew | Missing) -> Flow:
     return state.epochs[message.epoch].flows[message.flow]
 
@@ -165,5 +201,6 @@ HANDLERS: dict[type, Callable[[State, int, Any], list[Output]]] = {
     Missing: missed,
     Settled: settled,
     Marker: marked,
+    Resynchronise: asked_again,
 }
 MOVING = (Flush, Probe, Echo)  # what ``routing.moves`` takes

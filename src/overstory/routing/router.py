@@ -10,14 +10,19 @@ What may be relied on:
 3. Ignored, because it is old news: what was said before; an unsubscription of something never seen, or of a version
    that a newer one has replaced; a subscription that has ended; a tuple for an advertisement that is not known;
    a message of an epoch that was retired.
-4. A message of an epoch that is not installed yet waits until it is: a neighbour may have been told first. What then
-   turns out to be impossible is dropped, for whoever installs the plan is not to blame.
+4. A message of an epoch that is not installed yet is dropped: a neighbour may have been told first. Once it is
+   installed, the neighbour is asked to begin again, and what it says of the epoch before it does so does not count.
 5. A subscription whose id comes with a higher version takes the place of the older one at this broker. A host that
    hears of a newer one elsewhere ends its own; it need not hear, if another one covers that on the way, so whoever
    moves a client unsubscribes it where it was.
 6. A neighbour that is down is told nothing. What it said stays for two leases. When it is up again it is told
    everything, and that this is all; what it says again is old news.
-7. Time is what ``tick`` said last. What comes between two ticks is taken to come at the first, and is kept for two
+7. A broker that restarts comes with a higher incarnation, installs every epoch that others may still have and then
+   activates the one that the network is on. What its earlier incarnations said is void, in whatever order it is up
+   and installs. Frames of an epoch that is not installed raise an ``EpochError``, and are lost.
+8. An epoch that has drained here may be retired at once. A neighbour whose last marker was lost is told that nothing
+   more comes from here.
+9. Time is what ``tick`` said last. What comes between two ticks is taken to come at the first, and is kept for two
    leases from the second.
 
 How to think about it: per epoch there are flows, per flow a tree, and per neighbour in a tree an outlet, which holds
@@ -26,7 +31,6 @@ what neighbours and clients told this broker, as one index for all flows (``tabl
 time; publications come in batches, and leave as arrays.
 """
 
-from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -37,24 +41,34 @@ from overstory.filters import Filter
 from overstory.matching import Batch, Matches
 from overstory.model.values import Attributes
 from overstory.routing.epoch import Epoch
-from overstory.routing.flow import Flow
 from overstory.routing.frames import NOWHERE, Flows, Frames, Header, Ints, Routed
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.messages import (
     LATE,
     Acknowledge,
     Advertise,
-    Gate,
+    Begin,
     Key,
     Message,
     Output,
     Packed,
-    Renew,
+    Resynchronise,
+    Retired,
     Send,
     Unadvertise,
 )
 from overstory.routing.moves import Moves
-from overstory.routing.neighbours import HANDLERS, MOVING, advertised, check, check_together, ran_out, unadvertised
+from overstory.routing.neighbours import (
+    HANDLERS,
+    MOVING,
+    advertised,
+    check,
+    check_together,
+    left_epochs,
+    ran_out,
+    unadvertised,
+    voided,
+)
 from overstory.routing.policy import Policy
 from overstory.routing.share import Share
 from overstory.routing.state import Home, State
@@ -70,14 +84,23 @@ class RouterStatistics(msgspec.Struct, frozen=True):
     left_over: int  # those of them that nobody stands behind
     epochs: int
     window: int  # rows of statistics
+    ended: int  # unsubscriptions and unadvertisements that are remembered
+    dropped: int  # messages of epochs that were not installed yet, since the router began
 
 
 class Router:
     def __init__(
-        self, broker: int, policy: Policy, lease: float = FOR_EVER, window: float = WINDOW, now: float = 0.0
+        self,
+        broker: int,
+        policy: Policy,
+        lease: float = FOR_EVER,
+        window: float = WINDOW,
+        now: float = 0.0,
+        incarnation: int = 0,
     ) -> None:
+        """``incarnation``: a higher number each time that the broker restarts with nothing of what it knew."""
         self.lease = lease
-        self.state = State(broker, policy)
+        self.state = State(broker, policy, incarnation)
         self.state.now = self._renewed = now
         self._window = window
         self._looked = float("-inf")  # when it was last seen to what waits
@@ -86,18 +109,17 @@ class Router:
     # Neighbours and plans
 
     def neighbour_up(self, peer: int) -> list[Output]:
+        """The neighbour is told everything, and of what it spoke too early it is asked again."""
         if peer in self.state.up:
             return []
         self.state.up.add(peer)
         outputs: list[Output] = []
+        if self.state.active is not None:
+            outputs.append(Send(peer, self._retired()))
         for number, epoch in self.state.epochs.items():
-            for flow in epoch.flows.values():
-                if peer in flow.share.neighbours:
-                    outputs += self.state.introduced(number, flow, peer)
-                    if flow.share.everyone_advertises:  # it may have forgotten
-                        outputs.append(Send(peer, Gate(number, flow.share.number, flow.gate_to(peer))))
-                    outputs.append(_renewal(number, flow, peer))
-            outputs += epoch.said_again(peer)
+            outputs += self.state.introduced(number, peer, again=True)
+            if peer in epoch.not_begun:
+                outputs.append(Send(peer, Resynchronise(number)))
         return outputs
 
     def neighbour_down(self, peer: int) -> list[Output]:
@@ -115,19 +137,20 @@ class Router:
         if LATE not in share.flows:
             raise UnknownTreeError("a plan needs the flow for late subscriptions")
         epoch = self.state.epochs[share.epoch] = Epoch(self.state.broker, share, self.state.policy, self._window)
+        epoch.not_begun = {peer for peer, latest in self.state.too_early.items() if latest >= share.epoch}
         outputs: list[Output] = []
-        for flow in epoch.flows.values():
-            for peer in sorted(self.state.up & flow.share.neighbours):
-                outputs += self.state.introduced(share.epoch, flow, peer)
+        for peer in sorted(self.state.up):
+            outputs += self.state.introduced(share.epoch, peer, again=False)
+        outputs += [Send(peer, Resynchronise(share.epoch)) for peer in sorted(epoch.not_begun & self.state.up)]
         for client, key, announced in self.state.announced.values():
             outputs += self._announce(share.epoch, client, key, announced)
         if self.state.narrowed:
             outputs += self.narrow()
         outputs += self.state.join_plan(epoch)
         outputs += [*self.state.to_those_up(epoch.settle()), *self.state.held(share.epoch)]
-        for peer, message in self.state.waiting.pop(share.epoch, ()):
-            with suppress(RoutingError):
-                outputs += self.receive(peer, message)
+        for peer, retired in self.state.retirements.items():
+            if retired.has_left(share.epoch):
+                outputs += self.state.to_those_up(epoch.left_by(peer))
         return outputs
 
     def activate(self, number: int) -> list[Output]:
@@ -136,13 +159,15 @@ class Router:
             raise EpochError(f"epoch {number} is not installed here")
         if self.state.active is not None and number <= self.state.active:
             raise EpochError(f"epoch {number} comes before epoch {self.state.active}, which is active")
-        self.state.active = number
+        is_first, self.state.active = self.state.active is None, number
         outputs: list[Output] = []
+        if is_first:  # perhaps after a restart: neighbours wait for no marker of epochs that are not here
+            outputs += [Send(peer, self._retired()) for peer in sorted(self.state.up)]
         for each in sorted(self.state.epochs):
             if each < number and not self.state.epochs[each].draining.begun:
                 outputs += self.state.to_those_up(self.state.epochs[each].end())
                 outputs += self.state.drained(each)
-        self.state.waiting = {each: some for each, some in self.state.waiting.items() if each > number}
+        self.state.too_early = {peer: latest for peer, latest in self.state.too_early.items() if latest > number}
         return outputs
 
     def retire(self, number: int) -> list[Output]:
@@ -167,7 +192,7 @@ class Router:
         """In all flows that its events may enter, of this epoch and those to come."""
         for _, flow in self.state.flows():
             flow.knows_advertisement((id_, version), announced)
-        if self.state.unannounced.get(id_, (-1, 0.0))[0] >= version:
+        if self.state.unannounced.holds(id_, version):
             return []
         known = self.state.announced.get(id_)
         if known is None or known[1][1] < version:
@@ -180,8 +205,7 @@ class Router:
         known = self.state.announced.get(id_)
         if known is not None and known[1][1] <= version:
             del self.state.announced[id_]
-        before, _ = self.state.unannounced.get(id_, (-1, 0.0))
-        self.state.unannounced[id_] = (max(before, version), self.state.now)
+        self.state.unannounced.add(id_, version, self.state.now)
         outputs: list[Output] = []
         for number, flow in self.state.flows():
             outputs += unadvertised(self.state, client, Unadvertise(number, flow.share.number, (id_, version)))
@@ -213,15 +237,15 @@ class Router:
         if any(PUBLISHING_BROKER in box.sets for box in wanted.boxes):
             raise RoutingError(f"subscription {id_} asks for {PUBLISHING_BROKER}, which only plans may use")
         home = self.state.homes.get(id_)
-        if home is not None and (home.version > version or _is_same(home, id_, version, client, wanted)):
+        if home is not None and (home.version > version or _is_same(home, id_, version, client, wanted, no_local)):
             return []
-        if self.state.has_ended(id_, version):
+        if self.state.ended.holds(id_, version):
             return []
         late = {number: epoch.flows[LATE] for number, epoch in self.state.epochs.items()}
         outputs: list[Output] = []
         self.state.homes[id_] = Home(client, version, wanted, no_local, {(number, LATE) for number in late})
         for number, flow in late.items():
-            orders = flow.subscribe(client, (id_, version), wanted, self.state.now, client=True, shy=no_local)
+            orders = flow.subscribe(client, (id_, version), wanted, self.state.now, client=True, no_local=no_local)
             outputs += self.state.messages(number, LATE, orders)
         if home is not None:
             outputs += self.state.left(id_, home)
@@ -322,15 +346,42 @@ class Router:
             for each in message.messages:
                 check(self.state, peer, each)
             return [output for each in message.messages for output in self.receive(peer, each)]
+        if isinstance(message, Retired):
+            return left_epochs(self.state, peer, message)
         if message.epoch not in self.state.epochs:
-            if self.state.is_past(message.epoch):
-                return []
-            self.state.waiting.setdefault(message.epoch, []).append((peer, message))
-            return []
+            return self._not_here(peer, message)
         check(self.state, peer, message)
+        if isinstance(message, Begin):
+            return self._begun(peer, message)
+        if peer in self.state.epochs[message.epoch].not_begun:
+            return []
         if isinstance(message, MOVING):
             return self._moves.receive(peer, message)
         return HANDLERS[type(message)](self.state, peer, message)
+
+    def _not_here(self, peer: int, message: Message) -> list[Output]:
+        """A message of an epoch that has gone, or is yet to come: then the neighbour will be asked to begin again."""
+        assert not isinstance(message, (Packed, Retired))
+        if self.state.is_past(message.epoch):
+            is_answered = isinstance(message, Resynchronise) and self.state.active is not None
+            return [Send(peer, self._retired())] if is_answered else []
+        self.state.too_early[peer] = max(message.epoch, self.state.too_early.get(peer, message.epoch))
+        self.state.dropped += 1
+        return []
+
+    def _begun(self, peer: int, message: Begin) -> list[Output]:
+        """From here on all counts that the neighbour says of the epoch. If it has restarted, nothing else does."""
+        self.state.epochs[message.epoch].not_begun.discard(peer)
+        known = self.state.incarnations.get(peer, message.incarnation)
+        self.state.incarnations[peer] = max(known, message.incarnation)
+        if known >= message.incarnation:
+            return []
+        self._moves.down(peer)
+        return voided(self.state, peer)
+
+    def _retired(self) -> Retired:
+        assert self.state.active is not None
+        return Retired(self.state.active, frozenset(self.state.epochs))
 
     def tick(self, now: float) -> list[Output]:
         """It is later now: what was waiting for that is sent, and leases are renewed."""
@@ -366,6 +417,10 @@ class Router:
             left_over=sum(len(outlet.left_over) for outlet in outlets),
             epochs=len(self.state.epochs),
             window=sum(len(epoch.window) for epoch in self.state.epochs.values()),
+            ended=len(self.state.ended)
+            + len(self.state.unannounced)
+            + sum(len(epoch.ended) + len(epoch.unadvertised) for epoch in self.state.epochs.values()),
+            dropped=self.state.dropped,
         )
 
     def filters(self, number: int) -> list[tuple[int, int, int, Filter]]:
@@ -382,24 +437,23 @@ class Router:
     def _renewals(self, old: float) -> list[Output]:
         """What was said before then and not renewed has run out."""
         outputs: list[Output] = []
-        self.state.ended = {id_: each for id_, each in self.state.ended.items() if each[1] >= old}
-        self.state.unannounced = {id_: each for id_, each in self.state.unannounced.items() if each[1] >= old}
+        self.state.ended.expire(old)
+        self.state.unannounced.expire(old)
+        for epoch in self.state.epochs.values():
+            epoch.ended.expire(old)
+            epoch.unadvertised.expire(old)
         for number, flow in self.state.flows():
             for peer in sorted(flow.share.neighbours):
                 late = flow.advertised_by(peer, before=old)
                 outputs += ran_out(self.state, peer, number, flow.share.number, late)
             outputs += self.state.messages(number, flow.share.number, flow.expire(old, self.state.now))
-            outputs += [_renewal(number, flow, peer) for peer in sorted(flow.outlets)]
+            outputs += [self.state.renewal(number, flow, peer) for peer in sorted(flow.outlets)]
         return outputs + self._moves.renew(old)
 
 
-def _renewal(number: int, flow: Flow, peer: int) -> Send:
-    return Send(peer, Renew(number, flow.share.number, flow.renewed(peer), flow.renewed_advertisements(peer)))
-
-
-def _is_same(home: Home, id_: int, version: int, client: int, wanted: Filter) -> bool:
+def _is_same(home: Home, id_: int, version: int, client: int, wanted: Filter, no_local: bool) -> bool:
     if home.version < version:
         return False
-    if home.filter != wanted or home.client != client:
+    if home.filter != wanted or home.client != client or home.no_local != no_local:
         raise VersionError(f"subscription {id_} was something else as version {version}; raise the version")
     return True

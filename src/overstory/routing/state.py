@@ -11,13 +11,15 @@ from overstory.routing.flow import Flow, Orders
 from overstory.routing.messages import (
     LATE,
     Advertise,
+    Begin,
     Drained,
     Gate,
     Held,
     Key,
-    Message,
     Output,
     Packed,
+    Renew,
+    Retired,
     Send,
     Subscribe,
     Unsubscribe,
@@ -25,6 +27,7 @@ from overstory.routing.messages import (
 from overstory.routing.outlet import Order
 from overstory.routing.policy import Policy
 from overstory.routing.share import Member
+from overstory.routing.tombstones import Tombstones
 
 
 class Home(msgspec.Struct):
@@ -39,8 +42,8 @@ class Home(msgspec.Struct):
 
 
 class State:
-    def __init__(self, broker: int, policy: Policy) -> None:
-        self.broker, self.policy = broker, policy
+    def __init__(self, broker: int, policy: Policy, incarnation: int) -> None:
+        self.broker, self.policy, self.incarnation = broker, policy, incarnation
         self.now = 0.0
         self.epochs: dict[int, Epoch] = {}
         self.active: int | None = None  # the epoch that events are stamped with
@@ -48,10 +51,13 @@ class State:
         self.up: set[int] = set()
         self.homes: dict[int, Home] = {}
         self.announced: dict[int, tuple[int, Key, Filter]] = {}  # by clients here: client, advertisement, filter
-        self.unannounced: dict[int, tuple[int, float]] = {}  # the last version that a client here took back, and when
+        self.unannounced: Tombstones[int] = Tombstones()  # advertisements that clients here took back
         self.narrowed = False  # clients here publish nothing else
-        self.ended: dict[int, tuple[int, float]] = {}  # the last version that a client here took back, and when
-        self.waiting: dict[int, list[tuple[int, Message]]] = {}  # for an epoch to be installed
+        self.ended: Tombstones[int] = Tombstones()  # subscriptions that clients here took back
+        self.incarnations: dict[int, int] = {}  # of neighbours
+        self.retirements: dict[int, Retired] = {}  # what each neighbour said last of the epochs that it has left
+        self.too_early: dict[int, int] = {}  # the latest epoch of which a neighbour spoke before it was installed here
+        self.dropped = 0  # messages that came too early
 
     def epoch(self, number: int) -> Epoch:
         if number not in self.epochs:
@@ -64,17 +70,29 @@ class State:
 
     def end(self, id_: int, version: int) -> None:
         """No client here has this version of the subscription any more, or an older one, nor will have."""
-        self.ended[id_] = (max(version, self.ended.get(id_, (-1, 0.0))[0]), self.now)
-
-    def has_ended(self, id_: int, version: int) -> bool:
-        return self.ended.get(id_, (-1, 0.0))[0] >= version
+        self.ended.add(id_, version, self.now)
 
     def flows(self) -> Iterable[tuple[int, Flow]]:
         """With the epoch of each."""
         return ((number, flow) for number, epoch in self.epochs.items() for flow in epoch.flows.values())
 
-    def introduced(self, number: int, flow: Flow, peer: int) -> list[Output]:
-        """All that a neighbour has to know when it comes up, or when a plan does."""
+    def introduced(self, number: int, peer: int, again: bool) -> list[Output]:
+        """All that a neighbour has to know of an epoch. ``again``: it may know something that no longer holds."""
+        flows = [flow for flow in self.epochs[number].flows.values() if peer in flow.share.neighbours]
+        outputs: list[Output] = [Send(peer, Begin(number, self.incarnation))] if flows else []
+        for flow in flows:
+            outputs += self._told(number, flow, peer)
+            if again:
+                if flow.share.everyone_advertises:
+                    outputs.append(Send(peer, Gate(number, flow.share.number, flow.gate_to(peer))))
+                outputs.append(self.renewal(number, flow, peer))
+        return outputs + list(self.epochs[number].said_again(peer)) if again else outputs
+
+    def renewal(self, number: int, flow: Flow, peer: int) -> Send:
+        """All that this broker has said in the flow and stands by."""
+        return Send(peer, Renew(number, flow.share.number, flow.renewed(peer), flow.renewed_advertisements(peer)))
+
+    def _told(self, number: int, flow: Flow, peer: int) -> list[Output]:
         outputs: list[Output] = [
             Send(peer, Advertise(number, flow.share.number, (id_, each.version), each.filter))
             for id_, each in flow.advertisements.items()
@@ -91,7 +109,7 @@ class State:
         outputs = []
         parts: dict[int, list[Member]] = {}
         for each in epoch.share.members:
-            if not self.has_ended(each.subscription, each.version):
+            if not self.ended.holds(each.subscription, each.version):
                 parts.setdefault(each.subscription, []).append(each)
         for id_, members in parts.items():
             home, first = self.homes.get(id_), members[0]
@@ -112,7 +130,7 @@ class State:
     def join(self, epoch: Epoch, home: Home, id_: int, flow: int, wanted: Filter) -> list[Output]:
         number, key = epoch.share.epoch, (id_, home.version)
         home.joined.add((number, flow))
-        orders = epoch.flows[flow].subscribe(home.client, key, wanted, self.now, client=True, shy=home.no_local)
+        orders = epoch.flows[flow].subscribe(home.client, key, wanted, self.now, client=True, no_local=home.no_local)
         return self.messages(number, flow, orders)
 
     def left(self, id_: int, home: Home) -> list[Output]:

@@ -43,25 +43,27 @@ class Table:
         self._way = np.zeros(64, np.int64)
         self._subscription = np.zeros(64, np.int64)
         self._crosses = np.zeros(64, np.bool_)
-        self._shy = np.zeros(64, np.bool_)
+        self._no_local = np.zeros(64, np.bool_)
         self._serial = np.zeros(64, np.int64)  # never given twice, unlike numbers
         self._added = 0
-        self._silent = self._shy_ones = 0  # entries that do not cross, and shy ones
+        self._silent = self._no_local_entries = 0  # entries that do not cross, and those with no_local
 
     def __len__(self) -> int:
         return self.size
 
-    def add(self, way: Way, wanted: Filter, subscription: int = NONE, crosses: bool = True, shy: bool = False) -> int:
+    def add(
+        self, way: Way, wanted: Filter, subscription: int = NONE, crosses: bool = True, no_local: bool = False
+    ) -> int:
         number = self.index.add(wanted)
         if number >= len(self._way):
             self._grow()
         self._way[number] = self._ways.take(way)
         self._subscription[number] = subscription
-        self._crosses[number], self._shy[number] = crosses, shy
+        self._crosses[number], self._no_local[number] = crosses, no_local
         self._serial[number] = self._added
         self._added += 1
         self._silent += not crosses
-        self._shy_ones += shy
+        self._no_local_entries += no_local
         self.size += 1
         self.on_change(wanted)
         return number
@@ -70,7 +72,7 @@ class Table:
         self.index.remove(number)
         self._ways.release(int(self._way[number]))
         self._silent -= not self._crosses[number]
-        self._shy_ones -= int(self._shy[number])
+        self._no_local_entries -= int(self._no_local[number])
         self.size -= 1
         self.on_change(wanted)
 
@@ -111,8 +113,8 @@ class Table:
         way = self._way[hits.number]
         peer = self._ways.peer[way]
         kept = peer != frames.origins[hits.frame]
-        if self._shy_ones:
-            kept &= ~(self._shy[hits.number] & (peer == frames.publishers[hits.frame]))
+        if self._no_local_entries:
+            kept &= ~(self._no_local[hits.number] & (peer == frames.publishers[hits.frame]))
         kept &= _served(frames.flows, hits.frame, self._ways.flows, self._ways.flow[way])
         return hits.where(kept)
 
@@ -139,7 +141,7 @@ class Table:
         self._way = np.concatenate([self._way, np.zeros(size, np.int64)])
         self._subscription = np.concatenate([self._subscription, np.zeros(size, np.int64)])
         self._crosses = np.concatenate([self._crosses, np.zeros(size, np.bool_)])
-        self._shy = np.concatenate([self._shy, np.zeros(size, np.bool_)])
+        self._no_local = np.concatenate([self._no_local, np.zeros(size, np.bool_)])
         self._serial = np.concatenate([self._serial, np.zeros(size, np.int64)])
 
 
