@@ -159,7 +159,7 @@ class Flow:
             key
             for key, wanted in outlet.filters.items()
             if key not in outlet.left_over
-            and (announced is None or announced.intersects(wanted))
+            and (announced is None or _meets(announced, wanted))
             and not self._leads(hop, wanted)
         ]
         orders: Orders = []
@@ -174,7 +174,7 @@ class Flow:
             return True
         for each in self._sent_by.get(peer, ()):
             announced = self.advertisements[each].filter
-            if _is_everything(announced) or announced.intersects(wanted):
+            if _meets(announced, wanted):
                 return True
         return False
 
@@ -315,6 +315,6 @@ class Flow:
         return frozenset(outlet.sent)
 
 
-def _is_everything(announced: Filter) -> bool:
-    """Seen at a glance."""
-    return any(not box.sets and not box.residuals for box in announced.boxes)
+def _meets(announced: Filter, wanted: Filter) -> bool:
+    """Whether an advertisement may announce what a subscription wants. One that announces everything is seen at once."""
+    return any(not box.sets and not box.residuals for box in announced.boxes) or announced.intersects(wanted)
