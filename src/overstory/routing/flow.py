@@ -316,5 +316,5 @@ class Flow:
 
 
 def _meets(announced: Filter, wanted: Filter) -> bool:
-    """Whether an advertisement may announce what a subscription wants. One that announces everything is seen at once."""
+    """Whether an advertisement may announce what a subscription wants; that of everything is seen at once."""
     return any(not box.sets and not box.residuals for box in announced.boxes) or announced.intersects(wanted)
