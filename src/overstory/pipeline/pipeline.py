@@ -74,23 +74,24 @@ class Pipeline:
 
     def tasks(self) -> tuple[int, int]:
         """Of the stages that Spark is busy with: how many are done, and how many there are."""
-        if self._spark is None:
+        spark = self._spark  # another thread may close it meanwhile
+        if spark is None:
             return 0, 0
-        tracker = self._spark.sparkContext.statusTracker()
+        tracker = spark.sparkContext.statusTracker()
         stages = [about for stage in tracker.getActiveStageIds() if (about := tracker.getStageInfo(stage)) is not None]
         return sum(about.numCompletedTasks for about in stages), sum(about.numTasks for about in stages)
 
-    def close(self) -> None:
-        if self._spark is not None:
-            self._spark.stop()
-            self._spark = None
+    def close(self, at_once: bool = False) -> None:
+        spark, self._spark = self._spark, None
+        if spark is not None:
+            session.stop(spark, at_once)
         self._folder.cleanup()
 
     def __enter__(self) -> "Pipeline":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(at_once=kind is not None and issubclass(kind, KeyboardInterrupt))
 
     @property
     def parallelism(self) -> int:
