@@ -41,9 +41,8 @@ def publish(quick: bool) -> Iterator[Measurement]:
     """Of a batch, one publication."""
     for held in (1_000, 30_000, 100_000):
         made, router = _router(held // 50 if quick else held)
-        families = int(made.family.max()) + 1
         size = 32 if quick else AT_ONCE
-        values = make_publications(size, families, np.random.default_rng(2))
+        values = make_publications(made, size, np.random.default_rng(2))
         everywhere = np.zeros(size, np.int64)
         frames = Frames(
             0,

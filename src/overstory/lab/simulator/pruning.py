@@ -54,11 +54,12 @@ def run_unsubscribe(
     threshold: float = 0.9,
     seed: int = 1,
     clustered: bool = False,
+    workload: str = "dense",
 ) -> Numbers:
-    """Figs. 1 and 7."""
+    """Figs. 1 and 7 to 10, and the sparse workload."""
     topology = default_topology()
     dice = np.random.default_rng(seed)
-    made = make_subscriptions(topology, subscriptions, degree, dice, clustered)
+    made = make_subscriptions(topology, subscriptions, degree, dice, clustered, workload)
     engine = Engine(topology, make_policy(policy, threshold), Service())
     for number, broker in enumerate(made.broker.tolist()):
         engine.subscribe(SUBSCRIBE_EVERY * number, broker, number, 1, made.filter(number))
@@ -72,21 +73,6 @@ def run_unsubscribe(
         engine.unsubscribe(time, int(made.broker[number]), number, 1)
     engine.run()
     return _delays(engine, before, after) | _measured(engine, topology, begin + SEEN_BEFORE, times[-1])
-
-
-def run_count(policy: str, unsubscriptions: int, subscriptions: int = 30_000, seed: int = 1) -> Numbers:
-    """Fig. 8: 100, 200 or 300 unsubscriptions."""
-    return run_unsubscribe(policy, subscriptions, unsubscriptions, seed=seed)
-
-
-def run_degree(policy: str, degree: int, subscriptions: int = 30_000, seed: int = 1) -> Numbers:
-    """Fig. 9: a covering degree of 10, 30 or 50."""
-    return run_unsubscribe(policy, subscriptions, degree=degree, seed=seed)
-
-
-def run_clustered(policy: str, subscriptions: int = 30_000, seed: int = 1) -> Numbers:
-    """Fig. 10: families of subscriptions are each in one region."""
-    return run_unsubscribe(policy, subscriptions, seed=seed, clustered=True)
 
 
 def run_mobile(
@@ -109,7 +95,7 @@ def run_mobile(
     begin = SUBSCRIBE_EVERY * len(made.low) + 2 * PAUSE
     end = begin + 3600 * hours
     times = np.arange(begin, end, PUBLISH_EVERY)
-    values = make_publications(len(times), int(made.family.max()) + 1, dice)
+    values = make_publications(made, len(times), dice)
     engine.publish(times, values, dice.choice(hosts, len(times)))
     _move_monitors(engine, topology, len(made.low), begin, end, dice)
     if others_move:
@@ -143,12 +129,11 @@ def _publications(
     made: Subscriptions, times: Reals, leaving: float, dice: np.random.Generator
 ) -> tuple[Reals, Ints, Ints]:
     """All values, and which of them are measured before and after."""
-    families = int(made.family.max()) + 1
-    values = make_publications(len(times), families, dice)
+    values = make_publications(made, len(times), dice)
     last_before = int(np.searchsorted(times, leaving))
     before = np.arange(last_before - MEASURED, last_before)
     after = int(np.searchsorted(times, leaving + LEAVE_WITHIN + MEASURE_AFTER)) + np.arange(MEASURED)
-    chosen = far_reaching(made, MEASURED, families, dice)
+    chosen = far_reaching(made, MEASURED, dice)
     values[before] = values[after] = chosen
     return values, before, after
 
