@@ -30,6 +30,7 @@ from overstory.routing.messages import LATE, Message, Output, Packed, Send, Subs
 from overstory.routing.policy import Policy
 from overstory.routing.router import Router
 from overstory.routing.share import tree_shares
+from overstory.routing.table import onward
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -196,12 +197,12 @@ class Engine:
         """Time matters to what it leads to, and not to the router, which is not told of it."""
         number = message.number
         peers, interests, delivered = node.ahead.decision(number)
-        distance, count = _onward(source, interests, message)
+        distance, count = onward(source, interests, message.distance, message.shared)
         self.record.published(number, node.broker, source, time, len(delivered))
         if peers:
-            onward, arrival = Publication(number, distance, count), time + self.service.link
+            copy, arrival = Publication(number, distance, count), time + self.service.link
             for peer in peers:
-                self._push(arrival, peer, node.broker, onward)
+                self._push(arrival, peer, node.broker, copy)
         if not self.policy.statistics:
             return ()
         if len(delivered):
@@ -211,10 +212,3 @@ class Engine:
             event = {"x": float(self._publications.values[number])}
             return node.router.came_in_vain(EPOCH, FLOWS, source, event)
         return ()
-
-
-def _onward(source: int, interests: int, message: Publication) -> tuple[int, int]:
-    """The header as it leaves, as ``routing.table`` has it."""
-    if source == NOWHERE:
-        return 0, 0
-    return (0, message.shared + 1) if interests > 1 else (message.distance + 1, message.shared)
