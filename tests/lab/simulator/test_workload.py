@@ -129,4 +129,4 @@ def shared(made: Subscriptions, root: int, behind: dict[int, int]) -> list[float
     for x in points.tolist():
         others = [behind[int(made.broker[each])] for each in made.wanting(x).tolist() if each != root]
         found += [any(core <= last for core in others) for last in range(4)]
-    return (found / len(points)).tolist()
+    return list(map(float, found / len(points)))

@@ -81,6 +81,10 @@ class Record:
     def total(self, kind: str) -> int:
         return self.messages[kind].total()
 
+    def idle_from(self) -> float:
+        """When the last broker had done the last of its messages."""
+        return max((log.done[-1] for log in self.logs.values() if log.done), default=0.0)
+
     def queue(self, broker: int, times: Reals) -> Ints:
         """Messages that wait or are worked on at a broker."""
         arrived, done = np.array(self.logs[broker].arrivals), np.array(self.logs[broker].done)
