@@ -143,7 +143,10 @@ def _drawn(figure: Figure) -> str:
     note = f"<figcaption>{escape(figure.note)}</figcaption>" if figure.note else ""
     values = "".join(
         f"<tr><th>{escape(line.label)}</th>"
-        + "".join(f'<td class="number">{x:g}: {y:,.4g}</td>' for x, y in zip(line.x, line.y, strict=True))
+        + "".join(
+            f'<td class="number">{"" if figure.bars else f"{x:g}: "}{y:,.4g}</td>'
+            for x, y in zip(line.x, line.y, strict=True)
+        )
         + "</tr>"
         for line in figure.lines
     )
