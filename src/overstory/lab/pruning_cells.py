@@ -79,7 +79,7 @@ def series(rows: Sequence[Row]) -> list[Row]:
 
 
 def not_congested(rows: Sequence[Row]) -> str | None:
-    """Why nothing may be reported: policies against congestion say nothing where there is none."""
+    """Says why nothing may be reported: policies against congestion show nothing where there is none."""
     for row in where(totals(rows), policy="active"):
         monitors_alone = row.get("others_move") is False and row.get("move_takes") == MOVE_TAKES
         if (row.get("unsubscriptions"), row.get("degree")) == (300, 30) or monitors_alone:
@@ -102,7 +102,7 @@ def between(one: str, other: str, value: str, times: float = 1.0) -> Measure:
 
 
 def saved(one: str, other: str, value: str) -> Measure:
-    """In percent: how much less the one has than the other."""
+    """How much less the one policy has than the other, in percent."""
 
     def measure(rows: Sequence[Row]) -> BySeed:
         found = quotients(totals(rows), value, {"policy": one}, {"policy": other})
@@ -152,7 +152,7 @@ def bars(rows: Sequence[Row], name: str, what: Mapping[str, str] = BARS) -> list
 
 
 def delays(rows: Sequence[Row], name: str, what: str = "delay after the unsubscriptions (s)") -> Figure:
-    """Means, with whiskers from the 10th to the 90th percentile."""
+    """Draws mean delays, with whiskers from the 10th to the 90th percentile."""
     shown = totals(rows)
     drawn = [
         replace(line, span=(_mean(mine, "delay_p10"), _mean(mine, "delay_p90")))
@@ -181,12 +181,12 @@ def over_time(rows: Sequence[Row], name: str, when: str = "over time") -> list[F
 
 
 def triggered(rows: Sequence[Row], name: str) -> Figure:
-    """By core broker, towards the publishers."""
+    """Draws the messages triggered at each core broker, from the farthest to the publishers' one."""
     found = []
     for policy in POLICIES:
         mine = where(totals(rows), policy=policy)
         if mine:
-            means = [_mean(mine, f"triggered_{each}") for each in CORE]
+            means = [_mean(mine, f"triggered_{broker}") for broker in CORE]
             found.append(Line(policy, [float(at) for at in range(len(CORE))], means, [0.0] * len(CORE)))
     note = "0 to 4: core brokers A to E"
     return Figure(f"{name}-triggered", "Subscriptions set free", "core broker", "messages triggered", found, note=note)

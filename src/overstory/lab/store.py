@@ -45,22 +45,22 @@ class Stored:
 
 @dataclass(frozen=True)
 class Results:
-    """Of some cells of an experiment."""
+    """The results of some cells of an experiment."""
 
     experiment: Experiment
     results: list[Stored]
 
     @property
     def rows(self) -> list[Row]:
-        return [row for each in self.results for row in each.rows]
+        return [row for stored in self.results for row in stored.rows]
 
     @property
     def failed(self) -> list[Stored]:
-        return [each for each in self.results if each.failure is not None]
+        return [stored for stored in self.results if stored.failure is not None]
 
     @property
     def changed(self) -> list[Stored]:
-        return [each for each in self.results if each.changed is not None]
+        return [stored for stored in self.results if stored.changed is not None]
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Operation(NamedTuple):
-    """What a client does."""
+    """A client subscribes or unsubscribes."""
 
     id: int
     version: int
@@ -105,11 +105,11 @@ class Engine:
         waiting: list[tuple[int, int, Message]] = []
         for broker in self.topology.publishers:
             outputs = self.routers[broker].advertise(CLIENTS + broker, broker, 1, everything)
-            waiting += [(broker, each.peer, each.message) for each in outputs if isinstance(each, Send)]
+            waiting += [(broker, output.peer, output.message) for output in outputs if isinstance(output, Send)]
         while waiting:
             source, target, message = waiting.pop(0)
             outputs = self.routers[target].receive(source, message)
-            waiting += [(target, each.peer, each.message) for each in outputs if isinstance(each, Send)]
+            waiting += [(target, output.peer, output.message) for output in outputs if isinstance(output, Send)]
 
     # What will happen
 
@@ -120,7 +120,7 @@ class Engine:
         self._push(time, broker, CLIENTS + broker, Operation(id_, version, None))
 
     def publish(self, times: Reals, values: Reals, brokers: Ints) -> None:
-        """All publications of the run, in the order in which they come."""
+        """Schedules all publications of the run, in the order in which they come."""
         assert not len(self._publications.values), "all publications are given at once"
         self._publications = Publications.of(values, brokers)
         towards = {entry: self.topology.next_hops(entry) for entry in np.unique(brokers).tolist()}
@@ -134,7 +134,10 @@ class Engine:
             self._push(time, broker, NOWHERE, Publication(number, 0, 0))
 
     def run(self, until: float = float("inf")) -> None:
-        """Python's collector has to wait: there are millions of objects, and hardly a cycle."""
+        """Handles all that happens until a time, and what follows from it.
+
+        Python's collector has to wait: there are millions of objects, and hardly a cycle.
+        """
         heap, collected = self._heap, gc.isenabled()
         gc.disable()
         try:
@@ -172,8 +175,8 @@ class Engine:
         if isinstance(message, (Operation, Subscribe, Unsubscribe)):
             return service.subscription + service.subscription_per_entry * entries
         if isinstance(message, Packed):
-            each = service.subscription + service.subscription_per_entry * entries
-            return service.packet + each * len(message.messages)
+            per_message = service.subscription + service.subscription_per_entry * entries
+            return service.packet + per_message * len(message.messages)
         return 0.0 if isinstance(message, Tick) else service.other
 
     def _control(self, node: Node, time: float, source: int, message: Operation | Tick | Message) -> Sequence[Output]:
@@ -194,7 +197,7 @@ class Engine:
         return outputs
 
     def _route(self, node: Node, time: float, source: int, message: Publication) -> Sequence[Output]:
-        """Time matters to what it leads to, and not to the router, which is not told of it."""
+        """A publication is sent on and counted. The router is not told what time it is: it decides the same at any."""
         number = message.number
         peers, interests, delivered = node.ahead.decision(number)
         distance, count = onward(source, interests, message.distance, message.shared)

@@ -58,7 +58,7 @@ def run_unsubscribe(
     clustered: bool = False,
     workload: str = "dense",
 ) -> Numbers:
-    """Figs. 1 and 7 to 10, and the sparse workload."""
+    """Runs a cell of Figs. 1 and 7 to 10, or of the sparse workload: roots leave, and publications go on."""
     topology = default_topology()
     dice = np.random.default_rng(seed)
     made = make_subscriptions(topology, subscriptions, degree, dice, clustered, workload)
@@ -87,7 +87,7 @@ def run_mobile(
     seed: int = 1,
     move_takes: float = MOVE_TAKES,
 ) -> Numbers:
-    """Fig. 12; the paper's run takes six hours."""
+    """Runs a cell of Fig. 12: monitors move, and others if they are to. The paper's run takes six hours."""
     topology = tiered_topology()
     dice = np.random.default_rng(seed)
     hosts = np.sort(dice.choice(np.array(topology.subscribers), min(40, len(topology.subscribers)), replace=False))
@@ -132,7 +132,7 @@ def refuse_unless_congested(active: Numbers) -> None:
 def _publications(
     made: Subscriptions, times: Reals, leaving: float, dice: np.random.Generator
 ) -> tuple[Reals, Ints, Ints]:
-    """All values, and which of them are measured before and after."""
+    """The values of all publications, and which of them are measured before the unsubscriptions and after them."""
     values = make_publications(made, len(times), dice)
     last_before = int(np.searchsorted(times, leaving))
     before = np.arange(last_before - MEASURED, last_before)
@@ -145,7 +145,7 @@ def _publications(
 def _move_monitors(
     engine: Engine, topology: Topology, first: int, begin: float, end: float, takes: float, dice: np.random.Generator
 ) -> None:
-    """They come before all others, and then move in turn, each within its region."""
+    """Monitors come before all others, and then move in turn, each within its region."""
     everything = parse_filter(EVERYTHING)
     at = [int(dice.choice(region)) for region in topology.regions]
     for monitor, broker in enumerate(at):
@@ -153,7 +153,7 @@ def _move_monitors(
     for turn, time in enumerate(np.arange(begin + MONITORS_MOVE_EVERY, end, MONITORS_MOVE_EVERY).tolist()):
         monitor, version = turn % len(at), 1 + turn // len(at)
         engine.unsubscribe(time, at[monitor], first + monitor, version)
-        others = [each for each in topology.regions[monitor] if each != at[monitor]]
+        others = [broker for broker in topology.regions[monitor] if broker != at[monitor]]
         at[monitor] = int(dice.choice(others))
         engine.subscribe(time + takes, at[monitor], first + monitor, version + 1, everything)
 
@@ -209,7 +209,7 @@ def _measured(engine: Engine, topology: Topology, since: float, until: float) ->
 
 
 def _by_tier(engine: Engine, topology: Topology, since: float) -> Numbers:
-    """What a broker of each tier gets, on average."""
+    """How many publications the mean broker of each tier gets, and how many of those in vain."""
     vain, every = engine.record.false_positives(since)
     numbers: Numbers = {}
     for tier, brokers in enumerate(topology.tiers, start=1):
@@ -219,7 +219,7 @@ def _by_tier(engine: Engine, topology: Topology, since: float) -> Numbers:
 
 
 def _at(links: dict[tuple[int, int], int], brokers: Sequence[int]) -> float:
-    """Of what arrives at these brokers."""
+    """How many of the copies on these links arrive at one of the brokers."""
     return float(sum(count for (_, target), count in links.items() if target in brokers))
 
 

@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 
 
 class Subscriptions(NamedTuple):
-    """In the order in which they are made; the id is the place."""
+    """All subscriptions, in the order in which they are made; the id of one is its place."""
 
     low: Reals
     high: Reals
@@ -65,8 +65,8 @@ def make_subscriptions(
     clustered: bool = False,
     workload: str = "dense",
 ) -> Subscriptions:
-    """As many whole families as fit, at least two. Each subscription is at a random broker; if clustered, at one of the
-    region where its family is."""
+    """Makes as many whole families as fit, at least two. Each subscription is at a random broker; if clustered, at one
+    of the region where its family is."""
     families, length = max(2, count // (degree + 1)), LENGTHS[workload]
     family = np.repeat(np.arange(families), degree + 1)
     is_root = np.arange(len(family)) % (degree + 1) == 0
@@ -76,7 +76,7 @@ def make_subscriptions(
     order = dice.permutation(len(family))
     if clustered:
         home = dice.integers(len(topology.regions), size=families)[family]
-        broker = np.array([dice.choice(topology.regions[each]) for each in home.tolist()])
+        broker = np.array([dice.choice(topology.regions[region]) for region in home.tolist()])
     else:
         broker = dice.choice(np.array(topology.subscribers), len(family))
     return Subscriptions(low[order], high[order], family[order], is_root[order], broker[order], length)
@@ -87,7 +87,7 @@ def make_publications(subscriptions: Subscriptions, count: int, dice: np.random.
 
 
 def far_reaching(subscriptions: Subscriptions, count: int, dice: np.random.Generator) -> Reals:
-    """Those of many publications that are wanted at most brokers."""
+    """Draws many publications and returns those that are wanted at the most brokers."""
     pool = make_publications(subscriptions, POOL, dice)
     order = np.argsort(subscriptions.low)
     low, high, broker = subscriptions.low[order], subscriptions.high[order], subscriptions.broker[order]
@@ -100,10 +100,10 @@ def far_reaching(subscriptions: Subscriptions, count: int, dice: np.random.Gener
 
 
 def covering_degree(subscriptions: Subscriptions) -> float:
-    """New roots that the removal of a root leaves, on average; counted from the intervals themselves."""
+    """How many new roots the removal of a root leaves on average, counted from the intervals themselves."""
     low, high = subscriptions.low, subscriptions.high
     covered_by = [np.flatnonzero((low <= a) & (high >= b)) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-    roots = {number for number, some in enumerate(covered_by) if len(some) == 1}
-    alone = [some for number, some in enumerate(covered_by) if number not in roots and len(some) == 2]
-    triggered = sum(1 for some in alone if roots & set(some.tolist()))
+    roots = {number for number, covering in enumerate(covered_by) if len(covering) == 1}
+    alone = [covering for number, covering in enumerate(covered_by) if number not in roots and len(covering) == 2]
+    triggered = sum(1 for covering in alone if roots & set(covering.tolist()))
     return triggered / len(roots)
