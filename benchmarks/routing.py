@@ -1,11 +1,14 @@
 """The router: what a subscription costs at a broker that holds many, what a publication costs, and a whole experiment.
 
 The peer of the first is the same broker with a thousand subscriptions: the ratio of the two shows the growth. The peer
-of the second is the bare index, so that the difference is what routing adds to matching.
+of the second is the bare index, so that the difference is what routing adds to matching: stamping a publication with
+its flows where it enters, deciding, and making the batches that go to each peer. It is measured with one flow, and with
+twenty that all publications enter.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,13 +19,15 @@ from overstory.lab.simulator.topology import default_topology
 from overstory.lab.simulator.workload import Subscriptions, make_publications, make_subscriptions
 from overstory.matching import Batch
 from overstory.model.plan import EVERYTHING
-from overstory.routing.frames import Frames, Header
+from overstory.routing.frames import Frames
 from overstory.routing.messages import LATE, Advertise, Subscribe
 from overstory.routing.policies import SUMMARIES, make_policy
 from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Share
 
 UP, DOWN = 0, 2  # neighbours: the publishers are behind the one, the subscribers behind the other
+BELOW = (2, 3, 4, 5)  # neighbours with subscribers behind them, where there are several
+CLIENT = 1_000
 DEGREE = 30
 AT_ONCE = 512
 
@@ -38,32 +43,33 @@ def subscribe(quick: bool) -> Iterator[Measurement]:
 
 
 def publish(quick: bool) -> Iterator[Measurement]:
-    """Of a batch, one publication."""
-    for held in (1_000, 30_000, 100_000):
-        made, router = _router(held // 50 if quick else held)
-        families = int(made.family.max()) + 1
-        size = 32 if quick else AT_ONCE
-        values = make_publications(size, families, np.random.default_rng(2))
-        everywhere = np.zeros(size, np.int64)
-        frames = Frames(
-            0,
-            Batch({"x": values}),
-            np.arange(size),
-            everywhere + 1_000,
-            everywhere,
-            everywhere + UP,
-            [frozenset({LATE})] * size,
-            [{}] * size,
-            Header.fresh(size),
-        )
-        router.publish(frames)
-        index = router.state.epochs[0].table.index
-        taken = per_item(lambda r=router, f=frames: r.publish(f), size, 1 if quick else 7)  # type: ignore[misc]
-        bare = per_item(lambda i=index, f=frames: i.match_batch(f.batch), size, 1 if quick else 7)  # type: ignore[misc]
-        matches = len(index.match_batch(frames.batch).filters) / size
-        bars = {"bar": 20.0} if held == 30_000 else {}
-        name = f"{held:,} held, {matches:.0f} match"
-        yield Measurement("route-publish", name, taken, "index alone", bare, **bars)  # type: ignore[arg-type]
+    """Of a batch that clients here publish, one publication: it enters its flows, is routed, and goes to its peers."""
+    size = 32 if quick else AT_ONCE
+    for flows in (1, 20):
+        for held in (1_000, 30_000, 100_000):
+            made, router = _router(held // 50 if quick else held, flows=flows, below=BELOW)
+            batch = Batch({"x": make_publications(made, size, np.random.default_rng(2))})
+            index = router.state.epochs[0].table.index
+            copies = sum(map(len, _carry(router, batch)))
+            taken = per_item(lambda r=router, b=batch: _carry(r, b), size, 1 if quick else 7)  # type: ignore[misc]
+            bare = per_item(lambda i=index, b=batch: i.match_batch(b), size, 1 if quick else 7)  # type: ignore[misc]
+            matches = len(index.match_batch(batch).filters) / size
+            bars = {"bar": 20.0} if (flows, held) == (1, 30_000) else {}
+            name = f"{held:,} held, {matches:.0f} match, {copies / size:.1f} copies, {_counted(flows)}"
+            yield Measurement("route-publish", name, taken, "index alone", bare, **bars)  # type: ignore[arg-type]
+
+
+def _carry(router: Router, batch: Batch) -> list[Frames]:
+    """All that a broker does with what its clients publish, but for the bytes: a batch for each peer comes of it."""
+    size = len(batch)
+    frames = router.enter(batch, np.arange(size), np.full(size, CLIENT))
+    routed, _ = router.publish(frames)
+    left = replace(frames, header=routed.header)
+    return [left.take(*routed.to(peer), router.state.broker) for peer in np.unique(routed.peers).tolist()]
+
+
+def _counted(flows: int) -> str:
+    return "1 flow" if flows == 1 else f"{flows} flows"
 
 
 def experiment(quick: bool) -> Iterator[Measurement]:
@@ -87,16 +93,23 @@ def _per_subscription(held: int, more: int) -> float:
     return (time.perf_counter() - start) / len(rest) * 1e6
 
 
-def _router(size: int, held: int | None = None) -> tuple[Subscriptions, Router]:
-    """In the middle of a row of three, with the first of the workload's subscriptions."""
+def _router(
+    size: int, held: int | None = None, flows: int = 1, below: Sequence[int] = (DOWN,)
+) -> tuple[Subscriptions, Router]:
+    """In the middle of a tree, with the first of the workload's subscriptions, dealt in turn to flows that all events
+    enter and to the neighbours below."""
     made = make_subscriptions(default_topology(), size, DEGREE, np.random.default_rng(1))
     everything = parse_filter(EVERYTHING)
     router = Router(1, make_policy("active"))
-    router.neighbour_up(UP)
-    router.neighbour_up(DOWN)
-    router.install(Share(0, {LATE: FlowShare(LATE, everything, frozenset({UP, DOWN}), {}, False)}))
+    near = frozenset({UP, *below})
+    for peer in sorted(near):
+        router.neighbour_up(peer)
+    numbers = [LATE, *range(flows - 1)]
+    router.install(Share(0, {number: FlowShare(number, everything, near, {}, False) for number in numbers}))
     router.activate(0)
-    router.receive(UP, Advertise(0, LATE, (1, 1), everything))
-    for number in range(len(made.low) if held is None else min(held, len(made.low))):
-        router.receive(DOWN, Subscribe(0, LATE, (number, 1), made.filter(number)))
+    for number in numbers:
+        router.receive(UP, Advertise(0, number, (1, 1), everything))
+    for place in range(len(made.low) if held is None else min(held, len(made.low))):
+        flow, peer = numbers[place % flows], below[place // flows % len(below)]
+        router.receive(peer, Subscribe(0, flow, (place, 1), made.filter(place)))
     return made, router

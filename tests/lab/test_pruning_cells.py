@@ -1,12 +1,17 @@
 """What is said of runs of the simulator: measures of the pruning experiments, on numbers that are easy to check."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from overstory.lab.claims import CLAIMS
 from overstory.lab.drawing import svg_of
 from overstory.lab.experiment import Row, Settings
 from overstory.lab.experiments import EXPERIMENTS
 from overstory.lab.pruning_cells import POLICIES, _rows, cost_over_best_other, delays, not_congested
 from overstory.lab.simulator.pruning import Numbers
+from overstory.lab.store import Store
 
 DELAY = {"none": 0.2, "active": 100.0, "lazy": 40.0, "packing": 20.0, "paced": 5.0, "selective": 0.4, "cost": 0.3}
 
@@ -37,6 +42,13 @@ def rows_of(settings: Settings) -> list[Row]:
 
 
 UNSUBSCRIBED = rows_of({"unsubscriptions": 300, "degree": 30})
+SPARSE = [
+    *rows_of({"unsubscriptions": 300, "degree": 30, "threshold": 0.9, "workload": "dense"}),
+    *(
+        row | {"false_positive_share": 0.4}
+        for row in rows_of({"unsubscriptions": 300, "degree": 30, "threshold": 0.9, "workload": "sparse"})
+    ),
+]
 EXPECTED = {
     "active_hours_to_settle": 2.0,
     "table_saved_percent": 100 * (1 - 500 / 900),
@@ -63,20 +75,67 @@ def test_other_measures() -> None:
     counted = [*rows_of({"unsubscriptions": 100, "degree": 30}), *UNSUBSCRIBED]
     assert EXPERIMENTS["pruning-count"].measures["selective_delay_300_over_100"](counted) == {1: 1.0}
     assert EXPERIMENTS["pruning-degree"].measures["selective_longest_queue"](counted) == {1: 50.0}
-    moved = [*rows_of({"others_move": False}), *rows_of({"others_move": True})]
+    moved = [row for others in (False, True) for row in rows_of({"others_move": others, "move_takes": 30.0})]
     mobile = EXPERIMENTS["pruning-mobile"].measures
     assert mobile["active_queue_all_over_monitors"](moved) == {1: 1.0}
     assert mobile["active_longest_queue_all_over_monitors"](moved) == {1: 1.0}
     assert mobile["light_tiers_false_positive_percent"](moved) == {1: 75.0}
     assert mobile["lower_tiers_false_positive_percent"](moved) == {1: 25.0}
+    assert mobile["active_longest_queue_monitors"](moved) == {1: 2000.0}
+    assert mobile["active_longest_queue_monitors_at_once"](moved) == {}
+
+
+def test_moves_of_30_s_and_of_0_s_are_told_apart() -> None:
+    cells = list(EXPERIMENTS["pruning-mobile"].cells({}, True))
+    assert {cell["move_takes"] for cell in cells} == {30.0, 0.0}
+    moved = [
+        row | {"queue_peak": (others + 1) * (takes + 1)} if "queue_peak" in row else row
+        for others in (False, True)
+        for takes in (30.0, 0.0)
+        for row in rows_of({"others_move": others, "move_takes": takes})
+    ]
+    mobile = EXPERIMENTS["pruning-mobile"].measures
+    assert mobile["active_longest_queue_monitors"](moved) == {1: 31.0}
+    assert mobile["active_longest_queue_monitors_at_once"](moved) == {1: 1.0}
+    assert mobile["active_longest_queue_all_over_monitors_at_once"](moved) == {1: 2.0}
+    (claim,) = (each for each in CLAIMS if each.name == "pruning-mobile-monitors")
+    assert "30 s" in claim.reading
+    assert "active_queue_all_over_monitors_at_once" in claim.others.values()
+
+
+def test_both_workloads_with_every_policy() -> None:
+    cells = list(EXPERIMENTS["pruning-sparse"].cells({}, False))
+    for workload in ("dense", "sparse"):
+        mine = [cell for cell in cells if cell["workload"] == workload]
+        assert {cell["policy"] for cell in mine if cell["threshold"] == 0.9} == set(POLICIES)
+        assert {cell["threshold"] for cell in mine if cell["policy"] == "selective"} == {0.5, 0.7, 0.8, 0.9, 0.95, 1.0}
+    assert len({json.dumps(cell, sort_keys=True) for cell in cells}) == len(cells)
+    rows = [*SPARSE, *({**row, "threshold": 0.5, "false_positive_share": 0.5} for row in SPARSE)]
+    measures = EXPERIMENTS["pruning-sparse"].measures
+    assert measures["false_positive_percent_sparse"](rows) == {1: pytest.approx(40.0)}
+    assert measures["false_positive_percent_dense"](rows) == {1: pytest.approx(0.4)}
+    assert measures["cost_messages_over_selective_sparse"](rows) == {1: pytest.approx(940 / 950)}
+
+
+def test_the_cells_of_three_experiments_are_the_same_and_are_found_once(tmp_path: Path) -> None:
+    """Seed 1 of 300 unsubscriptions with a covering degree of 30."""
+    first = EXPERIMENTS["pruning-unsubscribe"]
+    (cell,) = (cell for cell in first.cells({}, True) if cell["policy"] == "active")
+    Store(tmp_path, first).put(cell, [{"seed": 1, "value": 7.0}], 0.0)
+    for name in ("pruning-count", "pruning-degree", "pruning-sparse"):
+        assert cell in list(EXPERIMENTS[name].cells({}, True))
+        stored = Store(tmp_path, EXPERIMENTS[name]).get(cell)
+        assert stored is not None
+        assert stored.rows == [{"seed": 1, "value": 7.0}]
 
 
 def test_nothing_is_reported_without_congestion() -> None:
     assert not_congested(UNSUBSCRIBED) is None
     calm = [row | {"queue_peak": 3.0} if "queue_peak" in row else row for row in UNSUBSCRIBED]
     assert "does not congest" in str(not_congested(calm))
-    moved = [row | {"queue_peak": 3.0} if "queue_peak" in row else row for row in rows_of({"others_move": False})]
-    assert "does not congest" in str(EXPERIMENTS["pruning-mobile"].refuses(moved))
+    for takes, refused in ((30.0, True), (0.0, False)):
+        moved = [row | {"queue_peak": 3.0} for row in rows_of({"others_move": False, "move_takes": takes})]
+        assert ("does not congest" in str(EXPERIMENTS["pruning-mobile"].refuses(moved))) == refused
 
 
 def test_the_best_of_all_others() -> None:
@@ -86,13 +145,25 @@ def test_the_best_of_all_others() -> None:
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name.startswith("pruning-")])
 def test_figures(name: str) -> None:
+    few: Settings = {"unsubscriptions": 100, "degree": 10, "others_move": False, "workload": "dense"}
+    many: Settings = {"unsubscriptions": 300, "degree": 30, "others_move": True, "workload": "sparse"}
     rows = [
-        *rows_of({"unsubscriptions": 300, "degree": 30, "others_move": False}),
-        *rows_of({"unsubscriptions": 100, "degree": 10, "others_move": True}),
+        row
+        for settings in (few, many)
+        for takes in (30.0, 0.0)
+        for row in rows_of(settings | {"threshold": 0.9, "move_takes": takes})
     ]
     figures = EXPERIMENTS[name].figures(rows)
     assert figures
-    assert all(len(figure.lines) == len(POLICIES) for figure in figures)
+    assert len({figure.name for figure in figures}) == len(figures)
+    sizes = {2 * len(POLICIES), 2} if name == "pruning-sparse" else {len(POLICIES)}
+    assert {len(figure.lines) for figure in figures} == sizes
+
+
+def test_bars_of_both_workloads_stand_beside_each_other() -> None:
+    figure = EXPERIMENTS["pruning-sparse"].figures(SPARSE)[2]
+    assert [line.label for line in figure.lines[:3]] == ["none, dense", "none, sparse", "active, dense"]
+    assert [line.y for line in figure.lines[:2]] == [[pytest.approx(0.4)], [pytest.approx(40.0)]]
 
 
 def test_delays_are_drawn_from_the_tenth_to_the_ninetieth_percentile() -> None:

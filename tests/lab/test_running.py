@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -52,6 +53,53 @@ def test_nothing_is_computed_twice(toy: Experiment, tmp_path: Path) -> None:
     assert (first.computed, len(COMPUTED)) == (2, 2)
     again = run_experiment("toy", {}, tmp_path, Here())
     assert (again.rows, again.computed, len(COMPUTED)) == (first.rows, 0, 2)
+
+
+def test_cells_that_two_experiments_share_are_computed_once(
+    toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The toy's second cell is the other's first."""
+
+    def fewer(parameters: object, quick: bool) -> list[Settings]:
+        return [{"seed": 2, "size": 1}, {"seed": 3, "size": 1}]
+
+    monkeypatch.setitem(EXPERIMENTS, "other", replace(toy, name="other", cells=fewer))
+    run_experiment("toy", {}, tmp_path, Here())
+    found = run_experiment("other", {}, tmp_path, Here())
+    assert [row["value"] for row in found.rows] == [2, 3]
+    assert (found.computed, len(COMPUTED)) == (1, 3)
+    runs = {run.experiment.name: run for run in stored_runs(tmp_path)}
+    assert [row["value"] for row in runs["other"].rows] == [2, 3]
+    assert (runs["toy"].cells, len(runs["toy"].results), runs["other"].stale) == (2, 2, 0)
+    FACTOR["value"] = 3
+    assert {run.experiment.name: run.stale for run in stored_runs(tmp_path)} == {"toy": 2, "other": 2}
+    again = run_experiment("other", {}, tmp_path, Here())
+    assert [each.changed for each in again.results] == ["value is 6, and was 2", "value is 9, and was 3"]
+    assert run_experiment("toy", {}, tmp_path, Here()).computed == 1
+
+
+@pytest.mark.parametrize("different", [{"alone": True}, {"run": lambda settings: run(settings)}])
+def test_cells_that_are_computed_in_another_way_are_not_shared(
+    toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, different: dict[str, Any]
+) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "other", replace(toy, name="other", **different))
+    for name in ("toy", "other"):
+        assert run_experiment(name, {}, tmp_path, Here()).computed == 2
+    assert run_experiment("toy", {}, tmp_path, Here()).computed == 0
+
+
+def test_what_failed_in_one_experiment_is_taken_from_another(
+    toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(toy, name="other")
+    monkeypatch.setitem(EXPERIMENTS, "other", other)
+    cell: Settings = {"seed": 1, "size": 1}
+    Store(tmp_path, toy).put(cell, [], 0.0, "it was killed")
+    assert run_experiment("other", {}, tmp_path, Here()).computed == 2
+    assert run_experiment("toy", {}, tmp_path, Here()).computed == 0
+    stored = Store(tmp_path, toy).get(cell)
+    assert stored is not None
+    assert stored.failure is None
 
 
 def test_a_failure_is_kept_and_tried_again(toy: Experiment, tmp_path: Path) -> None:

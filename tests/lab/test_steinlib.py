@@ -56,6 +56,23 @@ def test_a_file_is_read(folder: Path) -> None:
     assert solve(folder, problem, 4, 4) == (4.5, 4.5)
 
 
+@pytest.mark.parametrize("first", ["", "\ufeff", "\n\n", "STP File\n", "33d32945 stp file\n"])
+def test_the_first_line_of_steinlib_may_be_missing(folder: Path, first: str) -> None:
+    path = folder / "square.stp"
+    expected = read_stp(path)
+    path.write_text(first + FILE[FILE.index("SECTION") :], encoding="utf-8")
+    assert read_stp(path) == expected
+
+
+@pytest.mark.parametrize("text", ["", "nodes,edges\n5,6\n", "33D32945 STP File, STP Format Version 1.0\n"])
+def test_what_has_no_section_is_no_stp_file(folder: Path, text: str) -> None:
+    path = folder / "square.stp"
+    path.write_text(text)
+    with pytest.raises(DataError) as raised:
+        read_stp(path)
+    assert str(raised.value) == f"{path} line 1: no SECTION begins here or below, so it is no STP file"
+
+
 def test_arcs_lead_one_way(folder: Path) -> None:
     text = FILE.replace("E 1 5", "A 1 5").replace("E 3 5", "A 3 5").replace("T 1\n", "Root 1\nT 1\n")
     (folder / "square.stp").write_text(text.lower())
@@ -67,7 +84,6 @@ def test_arcs_lead_one_way(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [
-        ("33D32945 ", "", 1, "33D32945"),
         ("E 2 3 3", "E 2 6 3", 12, "no node 6"),
         ("E 2 3 3", "E 2 0 3", 12, "no node 0"),
         ("E 2 3 3", "E 2 3", 12, "'E 2 3' cannot be read"),
@@ -122,6 +138,18 @@ def test_optima(folder: Path, tmp_path: Path) -> None:
     (folder / "optima.csv").write_text("name,opt\n")
     with pytest.raises(DataError, match="line 1"):
         read_optima(folder)
+
+
+@pytest.mark.parametrize("row", ["{},square.stp,5,7,2,,3,5", "{},square.stp,5,7,2, ,3,5", "{},square.stp,5,7,2"])
+def test_an_optimum_that_nobody_knows_is_an_empty_cell(folder: Path, tmp_path: Path, row: str) -> None:
+    (folder / "round.stp").write_text(FILE)
+    lines = ["group,filename,n,m,t,opt,lower,upper", row.format(folder.name), f"{folder.name},round.stp,5,7,2,4.5,4,5"]
+    (folder / "optima.csv").write_text("\n".join(lines))
+    run = run_experiment("steinlib", {"dir": str(folder)}, tmp_path / "store", Here())
+    assert {row["name"]: row["ratio"] for row in run.rows} == {"square": None, "round": 1.0}
+    assert totals(run.rows) == {"mean_ratio": 1.0, "mean_cost_to_bound": 1.0}
+    (figure,) = run.experiment.figures(run.rows)
+    assert [len(line.x) for line in figure.lines] == [1, 1]
 
 
 @pytest.mark.skipif(not STEINLIB.exists(), reason="SteinLib is not beside the project")

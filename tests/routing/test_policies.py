@@ -169,6 +169,13 @@ def test_table_1() -> None:
     assert counts == [1, 2, 2, 1, 1]
 
 
+def test_an_unsubscription_purges_its_rows() -> None:
+    network = table_one(make_policy("selective"))
+    assert network.routers[8].statistics().window == 5
+    network.do(8, network.routers[8].unsubscribe(CLIENT + 8, 1, 1))
+    assert network.routers[8].statistics().window == 0
+
+
 @pytest.mark.parametrize(("threshold", "hops", "by_the_text"), [(0.8, 6, 8), (0.85, 7, 8), (0.9, 7, 8), (0.3, 2, 3)])
 def test_the_critical_broker_of_table_1(threshold: float, hops: int, by_the_text: int) -> None:
     distances = np.array([6, 2, 2, 6, 7])

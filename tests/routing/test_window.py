@@ -22,6 +22,18 @@ def test_one_by_one_is_as_many_at_once() -> None:
         assert seen.counts.tolist() == [1, 3, 0]
 
 
+def test_rows_go_with_their_subscription() -> None:
+    """The others stay, in order, and run out when it is time."""
+    window = Window(10.0)
+    for now in (0.0, 5.0, 12.0):
+        window.record_one(now, int(now), 1, np.array([7, 8]), 1, 1)
+    assert window.of(7, 12.0).counts.tolist() == [1, 1]
+    assert len(window) == 2
+    assert window.rows(12.0)[:3].tolist() == [[5, 12], [1, 1], [8, 8]]
+    assert window.rows(16.0)[0].tolist() == [12]
+    assert len(window.of(7, 12.0).counts) == 0
+
+
 def test_rows_run_out() -> None:
     window = Window(10.0)
     for now in (0.0, 5.0, 12.0):

@@ -85,7 +85,7 @@ class Verdict(msgspec.Struct, frozen=True):
             "seeds": value.seeds if value else 0,
             "quick": self.quick,
             "why": self.why,
-            "others": {name: each.mean if each else None for name, each in self.others.items()},
+            "others": {name: value.mean if value else None for name, value in self.others.items()},
         }
 
 

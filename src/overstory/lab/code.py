@@ -30,8 +30,8 @@ def code_fingerprint(module: str) -> str:
         tree = _parsed(name)
         sources[name] = ast.dump(_without_docstrings(tree))
         imported = _imported(tree)
-        libraries |= {each.split(".")[0] for each in imported} - {PACKAGE}
-        waiting += [each for each in imported if each.split(".")[0] == PACKAGE and _is_module(each)]
+        libraries |= {module.split(".")[0] for module in imported} - {PACKAGE}
+        waiting += [module for module in imported if module.split(".")[0] == PACKAGE and _is_module(module)]
     digest = hashlib.sha256()
     for name in sorted(sources):
         digest.update(f"{name}\0{sources[name]}\0".encode())
@@ -56,9 +56,9 @@ def _imported(tree: ast.Module) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
+            found |= {alias.name for alias in node.names}
     return found
 
 

@@ -171,7 +171,7 @@ def overlay_of(what: Import) -> Overlay:
 
 
 def _overlay_in(folder: Path) -> Overlay:
-    """Of another scenario, without its clients."""
+    """Takes the overlay of another scenario, without its clients."""
     problems: list[Problem] = []
     tables = read_tables(folder, {"brokers": BROKERS, "links": LINKS}, problems)
     if problems:
@@ -197,7 +197,7 @@ def links_in(path: Path) -> Overlay:
     alone = ~np.isin(target * len(ids) + source, source * len(ids) + target)
     sources, targets = np.concatenate((source, target[alone])), np.concatenate((target, source[alone]))
     order = np.lexsort((targets, sources))
-    columns = [ids[sources], ids[targets], *(np.concatenate((each, each[alone])) for each in (price, delay))]
+    columns = [ids[sources], ids[targets], *(np.concatenate((column, column[alone])) for column in (price, delay))]
     links = dict(zip(LINKS.schema.names, (column[order] for column in columns), strict=True))
     nowhere = pa.nulls(len(ids), pa.float64())
     brokers = pa.table({"id": ids, "name": names, "x": nowhere, "y": nowhere}, BROKERS.schema)
@@ -238,9 +238,7 @@ def subscriptions_in(path: Path, overlay: Overlay, seed: int) -> tuple[Clients, 
         brokers[at[rows]] = given
         torn = np.flatnonzero(brokers[at[rows]] != given).tolist()
         if torn:
-            what = problems_at(
-                [rows[each] for each in torn], "subscriptions", "broker", lambda _: "differs from others"
-            )
+            what = problems_at([rows[row] for row in torn], "subscriptions", "broker", lambda _: "differs from others")
             raise DataError(f"clients in {path} have more than one broker each:", what)
     local = read.get("no_local", pa.nulls(len(at), pa.bool_()))
     subscriptions = {
@@ -257,8 +255,8 @@ def _brokers(path: Path, overlay: Overlay, values: pa.Array, rows: list[int]) ->
     """By their ids or names, of which an id goes first, and a name must be of one broker alone."""
     ids, names = overlay.ids.tolist(), overlay.brokers["name"].to_pylist()
     times = Counter(names)
-    known = {name: each for name, each in zip(names, ids, strict=True) if name is not None and times[name] == 1}
-    known |= {str(each): each for each in ids}
+    known = {name: id_ for name, id_ in zip(names, ids, strict=True) if name is not None and times[name] == 1}
+    known |= {str(id_): id_ for id_ in ids}
     unknown = [row for row in rows if values[row].as_py() not in known]
     if unknown:
         what = problems_at(unknown, "subscriptions", "broker", lambda row: f"there is no broker {values[row]}")
@@ -284,7 +282,7 @@ def _at_every_broker(overlay: Overlay) -> Clients:
 
 
 def _after(*ids: Ints) -> int:
-    return max(0, *(int(each.max()) + 1 for each in ids if len(each)))
+    return max(0, *(int(column.max()) + 1 for column in ids if len(column)))
 
 
 def _write_events(events: Path, log: Log, overlay: Overlay, subscribers: Clients, what: Import) -> Clients:

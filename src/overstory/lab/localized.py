@@ -58,7 +58,7 @@ class Pools(msgspec.Struct, frozen=True):
 
 
 def make_localized(folder: Path, topology: Topology, parameters: Localized, seed: int) -> None:
-    """Writes the scenario. Subscriptions do not depend on how many events there are."""
+    """Writes a scenario with this workload. Its subscriptions do not depend on how many events there are."""
     subscription_dice, neighbourhood_dice, event_dice = dice(seed).spawn(3)
     keyword, broker = draw_subscriptions(topology, parameters, subscription_dice)
     pools = pools_of(topology, parameters, keyword, broker, neighbourhood_dice)
@@ -80,13 +80,13 @@ def draw_subscriptions(topology: Topology, parameters: Localized, draw: np.rando
     """Keywords and brokers, a pair for each subscription, in the order of brokers and then of keywords."""
     around = max(1, ceil(parameters.locality * topology.brokers))
     homes = draw.integers(topology.brokers, size=parameters.keywords)
-    each = min(parameters.subscribers_per_keyword, around)
-    subscribers = np.empty((parameters.keywords, each), np.int64)
+    wanting = min(parameters.subscribers_per_keyword, around)
+    subscribers = np.empty((parameters.keywords, wanting), np.int64)
     for start in range(0, parameters.keywords, BLOCK):
         near = closest(topology.adjacency(), homes[start : start + BLOCK], around, draw)
-        chosen = np.argpartition(draw.random(near.shape), each - 1, axis=1)[:, :each]
+        chosen = np.argpartition(draw.random(near.shape), wanting - 1, axis=1)[:, :wanting]
         subscribers[start : start + BLOCK] = np.take_along_axis(near, chosen, axis=1)
-    keywords = np.repeat(np.arange(parameters.keywords), each)
+    keywords = np.repeat(np.arange(parameters.keywords), wanting)
     order = np.lexsort((keywords, subscribers.ravel()))
     return keywords[order], subscribers.ravel()[order]
 
@@ -136,8 +136,8 @@ def _per_keyword(keyword: Ints, broker: Ints) -> tuple[pa.Array, Ints]:
 def _per_broker(keyword: Ints, broker: Ints) -> tuple[pa.Array, Ints]:
     brokers, starts = np.unique(broker, return_index=True)
     words = _words(keyword)
-    wanted = [", ".join(f"'{words[each]}'" for each in some.tolist()) for some in np.split(keyword, starts[1:])]
-    return pa.array([f"{ATTRIBUTE} HAS ANY ({each})" for each in wanted]), brokers
+    wanted = [", ".join(f"'{words[word]}'" for word in own.tolist()) for own in np.split(keyword, starts[1:])]
+    return pa.array([f"{ATTRIBUTE} HAS ANY ({names})" for names in wanted]), brokers
 
 
 def _tables(brokers: int, filters: pa.Array, broker: Ints) -> dict[str, pa.Table]:

@@ -102,7 +102,10 @@ class Strings(Choices):
 
 
 class Quantities:
-    """Ranges between quantiles. Half of them lie anywhere, half tend to where this attribute has its fashion."""
+    """A column of numbers, of which terms want ranges between quantiles.
+
+    Half of the ranges lie anywhere, half tend to where this attribute has its fashion.
+    """
 
     def __init__(self, name: str, values: NDArray[Any], present: Truths, dice: np.random.Generator) -> None:
         self.name, self.values, self.present = print_name(name), values, present

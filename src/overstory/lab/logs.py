@@ -54,8 +54,8 @@ def _conjunction(columns: list[Column], share: float, most_terms: int, draw: np.
     whole: Term | None = None
     for done, column in enumerate(chosen):
         so_far = 1.0 if whole is None else float(whole.met.mean())
-        each = min(1.0, share / max(so_far, 1e-9)) ** (1 / (terms - done))
-        term = columns[column].draw(each, draw)
+        wanted = min(1.0, share / max(so_far, 1e-9)) ** (1 / (terms - done))
+        term = columns[column].draw(wanted, draw)
         whole = term if whole is None else Term(f"{whole.text} AND {term.text}", whole.met & term.met)
     assert whole is not None
     return whole

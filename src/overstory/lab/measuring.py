@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:
-    """Of the mean, by Student's distribution."""
+    """The mean of some values and its confidence interval, by Student's distribution."""
     if not values:
         return None
     mean, count = float(np.mean(values)), len(values)
@@ -49,7 +49,7 @@ def largest(rows: Sequence[Row], name: str = "brokers") -> list[Row]:
 
 
 def by_seed(rows: Sequence[Row], value: str) -> BySeed:
-    """The mean of a column, if a seed has several rows."""
+    """A column's value for each seed: the mean, if a seed has several rows."""
     found: dict[int, list[float]] = defaultdict(list)
     for row in rows:
         found[int(number(row, "seed"))].append(number(row, value))
@@ -57,18 +57,18 @@ def by_seed(rows: Sequence[Row], value: str) -> BySeed:
 
 
 def quotients(rows: Sequence[Row], value: str, one: Mapping[str, Value], other: Mapping[str, Value]) -> BySeed:
-    """Of two kinds of rows, seed by seed."""
+    """The quotient of a column's values in two kinds of rows, seed by seed."""
     above, below = by_seed(where(rows, **one), value), by_seed(where(rows, **other), value)
     return {seed: above[seed] / below[seed] for seed in sorted(above.keys() & below.keys()) if below[seed]}
 
 
 def savings(quotient: BySeed) -> BySeed:
-    """In percent: how much less than the whole."""
+    """How much less than the whole each quotient is, in percent."""
     return {seed: 100 * (1 - value) for seed, value in quotient.items()}
 
 
 def excess(quotient: BySeed) -> BySeed:
-    """In percent: how much more than the whole."""
+    """How much more than the whole each quotient is, in percent."""
     return {seed: 100 * (value - 1) for seed, value in quotient.items()}
 
 
@@ -76,7 +76,7 @@ def lines(rows: Sequence[Row], x: str, y: str, by: str, order: Sequence[Value] |
     """A line for each value of a column, in the order given; means over seeds."""
     every = list(dict.fromkeys(row[by] for row in rows if by in row))
     found = []
-    for label in [each for each in order or every if each in every]:
+    for label in (name for name in order or every if name in every):
         mine = where(rows, **{by: label})
         places = sorted({number(row, x) for row in mine})
         means = [estimate([number(row, y) for row in mine if number(row, x) == place]) for place in places]

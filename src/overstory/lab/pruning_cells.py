@@ -10,7 +10,13 @@ from dataclasses import replace
 from overstory.errors import InfeasibleError
 from overstory.lab.experiment import BySeed, Figure, Line, Measure, Row, Settings
 from overstory.lab.measuring import by_seed, lines, number, quotients, where
-from overstory.lab.simulator.pruning import Numbers, refuse_unless_congested, run_mobile, run_unsubscribe
+from overstory.lab.simulator.pruning import (
+    MOVE_TAKES,
+    Numbers,
+    refuse_unless_congested,
+    run_mobile,
+    run_unsubscribe,
+)
 
 PAPER = "pruning"
 POLICIES = ("none", "active", "lazy", "packing", "paced", "selective", "cost")
@@ -21,8 +27,9 @@ UNSUBSCRIBE: Settings = {
     "degree": 30,
     "threshold": 0.9,
     "clustered": False,
+    "workload": "dense",
 }
-MOBILE: Settings = {"subscriptions": 5_000, "hours": 6.0, "threshold": 0.9}
+MOBILE: Settings = {"subscriptions": 5_000, "hours": 6.0, "threshold": 0.9, "move_takes": MOVE_TAKES}
 # A smaller workload would not congest the network, so a quick run leaves out policies instead.
 QUICK = ("active", "selective", "cost")
 
@@ -72,9 +79,10 @@ def series(rows: Sequence[Row]) -> list[Row]:
 
 
 def not_congested(rows: Sequence[Row]) -> str | None:
-    """Why nothing may be reported: policies against congestion say nothing where there is none."""
+    """Says why nothing may be reported: policies against congestion show nothing where there is none."""
     for row in where(totals(rows), policy="active"):
-        if (row.get("unsubscriptions"), row.get("degree")) == (300, 30) or row.get("others_move") is False:
+        monitors_alone = row.get("others_move") is False and row.get("move_takes") == MOVE_TAKES
+        if (row.get("unsubscriptions"), row.get("degree")) == (300, 30) or monitors_alone:
             numbers: Numbers = {name: number(row, name) for name in ("delay_mean", "delay_before", "queue_peak")}
             try:
                 refuse_unless_congested(numbers)
@@ -94,7 +102,7 @@ def between(one: str, other: str, value: str, times: float = 1.0) -> Measure:
 
 
 def saved(one: str, other: str, value: str) -> Measure:
-    """In percent: how much less the one has than the other."""
+    """How much less the one policy has than the other, in percent."""
 
     def measure(rows: Sequence[Row]) -> BySeed:
         found = quotients(totals(rows), value, {"policy": one}, {"policy": other})
@@ -144,7 +152,7 @@ def bars(rows: Sequence[Row], name: str, what: Mapping[str, str] = BARS) -> list
 
 
 def delays(rows: Sequence[Row], name: str, what: str = "delay after the unsubscriptions (s)") -> Figure:
-    """Means, with whiskers from the 10th to the 90th percentile."""
+    """Draws mean delays, with whiskers from the 10th to the 90th percentile."""
     shown = totals(rows)
     drawn = [
         replace(line, span=(_mean(mine, "delay_p10"), _mean(mine, "delay_p90")))
@@ -159,11 +167,11 @@ def _mean(rows: Sequence[Row], value: str) -> float:
     return sum(number(row, value) for row in rows) / len(rows)
 
 
-def over_time(rows: Sequence[Row], name: str) -> list[Figure]:
+def over_time(rows: Sequence[Row], name: str, when: str = "over time") -> list[Figure]:
     return [
         Figure(
             f"{name}-{value}s",
-            f"{label}, over time",
+            f"{label}, {when}",
             "seconds after the first unsubscription",
             label,
             lines(series(rows), "second", value, "policy", POLICIES),
@@ -173,12 +181,12 @@ def over_time(rows: Sequence[Row], name: str) -> list[Figure]:
 
 
 def triggered(rows: Sequence[Row], name: str) -> Figure:
-    """By core broker, towards the publishers."""
+    """Draws the messages triggered at each core broker, from the farthest to the publishers' one."""
     found = []
     for policy in POLICIES:
         mine = where(totals(rows), policy=policy)
         if mine:
-            means = [_mean(mine, f"triggered_{each}") for each in CORE]
+            means = [_mean(mine, f"triggered_{broker}") for broker in CORE]
             found.append(Line(policy, [float(at) for at in range(len(CORE))], means, [0.0] * len(CORE)))
     note = "0 to 4: core brokers A to E"
     return Figure(f"{name}-triggered", "Subscriptions set free", "core broker", "messages triggered", found, note=note)

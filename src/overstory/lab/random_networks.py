@@ -48,7 +48,7 @@ def waxman(brokers: int, seed: int, alpha: float | None = None, beta: float = 0.
 
 
 def _closeness(at: Floats, start: int, beta: float) -> Floats:
-    """exp(-d / (beta · L)) between a block of brokers and those from the block on, 0 but for those after each."""
+    """Waxman's exp(-d / (beta · L)), between each broker of a block and those that come after it; 0 elsewhere."""
     apart = at[start : start + BLOCK, None] - at[None, start:]
     distance = np.sqrt(apart[..., 0] ** 2 + apart[..., 1] ** 2)
     return np.triu(np.exp(-distance / (beta * np.sqrt(2))), 1)

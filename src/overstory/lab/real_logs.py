@@ -71,7 +71,7 @@ def watches(path: Path, most: int) -> list[Event]:
 
 def _languages(text: str) -> list[str]:
     """Of ``Ruby;395056,JavaScript;802``, where a number is of lines."""
-    return [each.partition(";")[0] for each in text.split(",") if each]
+    return [part.partition(";")[0] for part in text.split(",") if part]
 
 
 def _only(names: tuple[str, ...], values: dict[str, Any]) -> Event:
@@ -87,7 +87,7 @@ LOGS = {
 
 
 def write_log(log: RealLog, folder: Path, most: int, path: Path) -> Path:
-    """As JSON lines."""
+    """Writes a log's first events as JSON lines, and returns the file."""
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(event) + "\n" for event in log.read(folder / log.file, most))
     return path

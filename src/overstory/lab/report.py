@@ -49,7 +49,9 @@ def _page(store: Path, runs: Sequence[StoredRun], verdicts: Sequence[Verdict], f
         f"<span>{_badge(kind)} {sum(verdict.kind == kind for verdict in verdicts)}</span>" for kind in KINDS
     )
     links = "".join(f'<a href="#{run.experiment.name}">{run.experiment.name}</a>' for run in runs)
-    claims = "".join(_claims(paper, [each for each in verdicts if each.claim.paper == paper]) for paper in PAPERS)
+    claims = "".join(
+        _claims(paper, [verdict for verdict in verdicts if verdict.claim.paper == paper]) for paper in PAPERS
+    )
     sections = "".join(_section(run, figures[run.experiment.name]) for run in runs)
     return f"""<!doctype html>
 <html lang="en">
@@ -95,7 +97,7 @@ def _claims(paper: str, verdicts: Sequence[Verdict]) -> str:
 def _claim(verdict: Verdict) -> str:
     claim = verdict.claim
     reading = f'<span class="more">Read as: {escape(claim.reading)}</span>' if claim.reading else ""
-    others = "; ".join(f"{name}: {_number(each)}" for name, each in verdict.others.items() if each is not None)
+    others = "; ".join(f"{name}: {_number(value)}" for name, value in verdict.others.items() if value is not None)
     other = f'<span class="more">Otherwise: {escape(others)}</span>' if others else ""
     quick = ' <span class="more">a quick run</span>' if verdict.quick and verdict.measured else ""
     where = f'<a href="#{claim.experiment}">{claim.experiment}</a>' if verdict.measured else escape(claim.experiment)
@@ -118,7 +120,7 @@ def _section(run: StoredRun, figures: Sequence[Figure]) -> str:
     experiment = run.experiment
     source = f"{experiment.figure} of {PAPERS[experiment.paper]}" if experiment.paper else "a question of ours"
     there = f"{len(run.results):,} of {run.cells:,}"
-    computed = sum(each.seconds for each in run.results)
+    computed = sum(stored.seconds for stored in run.results)
     seeds = f"{len(run.seeds)}: {', '.join(map(str, run.seeds))}" if run.seeds else "none"
     facts = {
         "from": source,
@@ -143,7 +145,10 @@ def _drawn(figure: Figure) -> str:
     note = f"<figcaption>{escape(figure.note)}</figcaption>" if figure.note else ""
     values = "".join(
         f"<tr><th>{escape(line.label)}</th>"
-        + "".join(f'<td class="number">{x:g}: {y:,.4g}</td>' for x, y in zip(line.x, line.y, strict=True))
+        + "".join(
+            f'<td class="number">{"" if figure.bars else f"{x:g}: "}{y:,.4g}</td>'
+            for x, y in zip(line.x, line.y, strict=True)
+        )
         + "</tr>"
         for line in figure.lines
     )
@@ -156,17 +161,17 @@ def _problems(run: StoredRun) -> str:
     refused = run.experiment.refuses(run.rows)
     if refused:
         found.append(f'<div class="problem">Nothing is reported: {escape(refused)}</div>')
-    for each in run.failed[:MOST_TOLD]:
-        again = f"<code>{escape(run.command(each.settings))}</code>"
-        found.append(f'<div class="problem">A cell failed: {escape(str(each.failure))}<br>{again}</div>')
+    for failed in run.failed[:MOST_TOLD]:
+        again = f"<code>{escape(run.command(failed.settings))}</code>"
+        found.append(f'<div class="problem">A cell failed: {escape(str(failed.failure))}<br>{again}</div>')
     if len(run.failed) > MOST_TOLD:
         found.append(f'<div class="problem">{len(run.failed) - MOST_TOLD} more cells failed.</div>')
     if run.stale:
         found.append(
             f'<div class="problem">{run.stale} cells have results of other code alone, which are not shown.</div>'
         )
-    for each in run.changed[:MOST_TOLD]:
-        found.append(f'<div class="problem">Other than before, with other code: {escape(str(each.changed))}</div>')
+    for changed in run.changed[:MOST_TOLD]:
+        found.append(f'<div class="problem">Other than before, with other code: {escape(str(changed.changed))}</div>')
     return "".join(found)
 
 

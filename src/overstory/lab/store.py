@@ -6,6 +6,9 @@
    where it was.
 3. A cell that failed leaves the reason instead, and is tried again by the next run.
 4. When a cell is computed again by other code, and gives other numbers, that is noted in the new file.
+5. Experiments that compute their cells by the same function share those of the same settings: whichever runs first
+   keeps the result in its folder, and the others find it there. Not if one of them measures time, which must not be
+   taken while other cells run.
 """
 
 import contextlib
@@ -23,6 +26,7 @@ import pyarrow.parquet as pq
 from overstory.errors import DataError, UsageError
 from overstory.lab.code import code_fingerprint
 from overstory.lab.experiment import Experiment, Row, Settings
+from overstory.lab.experiments import EXPERIMENTS
 
 FORMAT = 1
 ABOUT = b"overstory"  # the metadata of a file
@@ -41,22 +45,22 @@ class Stored:
 
 @dataclass(frozen=True)
 class Results:
-    """Of some cells of an experiment."""
+    """The results of some cells of an experiment."""
 
     experiment: Experiment
     results: list[Stored]
 
     @property
     def rows(self) -> list[Row]:
-        return [row for each in self.results for row in each.rows]
+        return [row for stored in self.results for row in stored.rows]
 
     @property
     def failed(self) -> list[Stored]:
-        return [each for each in self.results if each.failure is not None]
+        return [stored for stored in self.results if stored.failure is not None]
 
     @property
     def changed(self) -> list[Stored]:
-        return [each for each in self.results if each.changed is not None]
+        return [stored for stored in self.results if stored.changed is not None]
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,20 @@ class Store:
     def __init__(self, folder: Path, experiment: Experiment) -> None:
         self.folder, self.experiment = folder / experiment.name, experiment
         self.code = code_fingerprint(experiment.run.__module__)
+        self._sharing = [self.folder, *(folder / other.name for other in _sharing(experiment))]
 
     def path_of(self, settings: Settings) -> Path:
         return self.folder / f"{fingerprint_of(settings)}-{self.code}.parquet"
 
     def get(self, settings: Settings) -> Stored | None:
-        path = self.path_of(settings)
-        return read(path) if path.exists() else None
+        """The result of a cell, from this experiment or one that shares it; a failure only if there is no other."""
+        failed = None
+        for path in self._paths_of(settings):
+            stored = read(path)
+            if stored.failure is None:
+                return stored
+            failed = failed or stored
+        return failed
 
     def put(self, settings: Settings, rows: list[Row], seconds: float, failure: str | None = None) -> Stored:
         changed = None if failure else self._changed(settings, rows)
@@ -90,7 +101,7 @@ class Store:
 
     def stale(self, cells: Iterable[Settings]) -> int:
         """How many of these cells have results, but only of other code."""
-        return sum(not self.path_of(cell).exists() and any(self._others(cell)) for cell in cells)
+        return sum(not any(self._paths_of(cell)) and any(self._others(cell)) for cell in cells)
 
     def note_run(self, run: LastRun) -> None:
         about = {"format": FORMAT, "parameters": run.parameters, "quick": run.quick, "only": run.only}
@@ -108,11 +119,16 @@ class Store:
         except (ValueError, KeyError, TypeError):
             raise DataError(f"{path} is not what a run leaves; remove it and run again") from None
 
+    def _paths_of(self, settings: Settings) -> Iterator[Path]:
+        """The files that there are of a cell, of the code as it is now; this experiment's own comes first."""
+        name = self.path_of(settings).name
+        return (folder / name for folder in self._sharing if (folder / name).exists())
+
     def _others(self, settings: Settings) -> Iterator[Path]:
         """Results of other code, the oldest first."""
-        every = self.folder.glob(f"{fingerprint_of(settings)}-*.parquet")
-        mine = self.path_of(settings)
-        yield from sorted((path for path in every if path != mine), key=lambda path: path.stat().st_mtime)
+        every = (path for folder in self._sharing for path in folder.glob(f"{fingerprint_of(settings)}-*.parquet"))
+        name = self.path_of(settings).name
+        yield from sorted((path for path in every if path.name != name), key=lambda path: path.stat().st_mtime)
 
     def _changed(self, settings: Settings, rows: list[Row]) -> str | None:
         for path in reversed(list(self._others(settings))):
@@ -120,6 +136,14 @@ class Store:
             if before.failure is None:
                 return difference(before.rows, rows, self.experiment.clocked)
         return None
+
+
+def _sharing(experiment: Experiment) -> list[Experiment]:
+    """The other experiments that would compute a cell in just the same way."""
+    if experiment.alone:
+        return []
+    others = (other for other in EXPERIMENTS.values() if other.name != experiment.name and not other.alone)
+    return [other for other in others if other.run is experiment.run]
 
 
 def fingerprint_of(settings: Settings) -> str:

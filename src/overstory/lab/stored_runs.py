@@ -20,7 +20,7 @@ class StoredRun(Results):
 
     @property
     def seeds(self) -> list[int]:
-        return sorted({int(str(each.settings["seed"])) for each in self.results if "seed" in each.settings})
+        return sorted({int(str(stored.settings["seed"])) for stored in self.results if "seed" in stored.settings})
 
     def command(self, only: Settings | None = None) -> str:
         """That repeats the run, or one cell of it."""
@@ -42,7 +42,7 @@ def stored_runs(store: Path) -> list[StoredRun]:
         try:
             cells = cells_of(experiment, last.parameters, last.quick, last.only)
         except OverstoryError:  # what it was run on has gone; what came of it is still here
-            cells = [each.settings for each in kept.every()]
+            cells = [stored.settings for stored in kept.every()]
         results = [stored for cell in cells if (stored := kept.get(cell)) is not None]
         found.append(StoredRun(experiment, results, last, len(cells), kept.stale(cells)))
     return found

@@ -1,7 +1,8 @@
 """Steiner tree problems in SteinLib's format, as files with the ending .stp.
 
 Sections begin with SECTION and end with END. Read are ``Graph`` (E is a link both ways, A one way) and ``Terminals``
-(with the root, where there is one); other sections and lines are passed over.
+(with the root, where there is one); other sections and lines are passed over. So is the line that SteinLib's own files
+begin with, 33D32945 STP File: collections by others leave it out.
 """
 
 from collections.abc import Callable
@@ -12,8 +13,6 @@ import numpy as np
 
 from overstory.errors import DataError
 from overstory.model.network import Network
-
-MAGIC = "33d32945"
 
 
 @dataclass
@@ -35,13 +34,13 @@ class Problem:
 def read_stp(path: Path) -> Problem:
     """Raises a ``DataError`` that names the file and the line."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
-    if not lines or not lines[0].lower().lstrip().startswith(MAGIC):
-        raise DataError(f"{path} line 1: it does not begin with {MAGIC.upper()}, so it is no STP file")
+    if not any(line.lower().split()[:1] == ["section"] for line in lines):
+        raise DataError(f"{path} line 1: no SECTION begins here or below, so it is no STP file")
     problem, section = Problem(path.stem), ""
-    for number, line in enumerate(lines[1:], 2):
+    for number, line in enumerate(lines, 1):
         words = line.lower().split()
         if words[:1] == ["section"]:
             section = words[1] if len(words) > 1 else ""

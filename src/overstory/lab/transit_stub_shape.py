@@ -65,8 +65,8 @@ def stub_sizes(brokers: int, shape: Shape) -> Ints:
         raise UsageError(f"{brokers} brokers do not fit {shape}; give another number or another shape")
     if stubs == 0:
         return np.zeros(0, np.int64)
-    each, more = divmod(brokers - shape.core, stubs)
-    sizes = np.full(stubs, each)
+    size, more = divmod(brokers - shape.core, stubs)
+    sizes = np.full(stubs, size)
     # Those that get one more are spread over the transit nodes.
     sizes[np.arange(more) * stubs // max(more, 1)] += 1
     return sizes

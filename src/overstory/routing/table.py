@@ -6,7 +6,7 @@ share one index, so that a batch of events is matched once; then arrays say whic
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from overstory.routing.ways import Way, Ways
 
 NONE = -1
 Bools = NDArray[np.bool_]
+Number = TypeVar("Number", int, Ints)
 
 
 class Hits(NamedTuple):
@@ -169,8 +170,14 @@ def _steered(frames: Frames, broker: int) -> Iterable[tuple[int, int, int]]:
 
 
 def _onward(frames: Frames, interests: Ints) -> Header:
-    """Where a publication comes from a client the header begins; else it says whether somebody else wants it here."""
-    begins, shared = frames.origins == NONE, interests > 1
-    distances = np.where(begins | shared, 0, frames.header.distances + 1)
-    counts = np.where(begins, 0, frames.header.counts + shared)
+    distances, counts = onward(frames.origins, interests, frames.header.distances, frames.header.counts)
     return Header(frames.header.advertisements, distances, counts)
+
+
+def onward(origin: Number, interests: Number, distance: Number, count: Number) -> tuple[Number, Number]:
+    """The distance and the count of a publication as it leaves a broker, from those with which it came; also of many.
+
+    Where a publication comes from a client the header begins; else it says whether somebody else wants it here.
+    """
+    begins, shared = origin == NONE, interests > 1
+    return (distance + 1) * (1 - (begins | shared)), (count + shared) * (1 - begins)

@@ -54,8 +54,12 @@ class Window:
         self._single.append((now, publication, advertisement, subscriptions, distance, count))
 
     def of(self, subscription: int, now: float) -> Sightings:
+        """The rows of a subscription that is leaving, for the last time: they are purged, as the paper has it."""
         self._gather(now)
-        _, advertisements, _, distances, counts = self._rows[:, self._rows[2] == subscription]
+        leaves = self._rows[2] == subscription
+        _, advertisements, _, distances, counts = self._rows[:, leaves]
+        if len(counts):
+            self._rows, self._times = self._rows[:, ~leaves], self._times[~leaves]
         return Sightings(advertisements, np.where(counts > 0, distances, NOBODY_ELSE), counts)
 
     def __len__(self) -> int:

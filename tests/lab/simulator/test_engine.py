@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 
 from overstory.filters import Filter, parse_filter
 from overstory.lab.simulator.ahead import CLIENTS, EPOCH, Decision
-from overstory.lab.simulator.engine import Engine, Service
+from overstory.lab.simulator.engine import Engine, Input, Node, Publication, Service
 from overstory.lab.simulator.record import PUBLICATIONS
 from overstory.lab.simulator.topology import Topology
-from overstory.routing.messages import LATE
+from overstory.matching import Batch
+from overstory.routing.frames import Frames, Header
+from overstory.routing.messages import LATE, Output
 from overstory.routing.policies import SUMMARIES, make_policy
 
 from ...routing.network import FEWER, random_tree
@@ -117,6 +120,47 @@ def test_what_was_decided_ahead_is_what_the_router_decides_then(seed: int, polic
     script.engine.run()
     assert set(expected.values()) <= {1}  # no publication comes to a broker twice
     assert expected.total() == script.engine.record.total(PUBLICATIONS) + len(script.times)
+
+
+@FEWER
+@given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
+def test_headers_are_those_that_routers_write(seed: int, policy: str) -> None:
+    """A publication leaves a broker with the distance and the count that its router says, which is given the frame."""
+    script = Script(seed, policy)
+    engine, compared = script.engine, 0
+    route, push = engine._route, engine._push
+    sent: list[tuple[int, int]] = []
+
+    def pushed(time: float, target: int, source: int, message: Input) -> None:
+        if isinstance(message, Publication):
+            sent.append((message.distance, message.shared))
+        push(time, target, source, message)
+
+    def routed(node: Node, time: float, source: int, message: Publication) -> Sequence[Output]:
+        nonlocal compared
+        number, entry = message.number, int(script.entries[message.number])
+        header = Header(np.array([entry]), np.array([message.distance]), np.array([message.shared]))
+        frames = Frames(
+            EPOCH,
+            Batch({"x": script.values[number : number + 1]}),
+            np.array([number]),
+            np.array([CLIENTS + entry]),
+            np.array([entry]),
+            np.array([source]),
+            [frozenset({LATE})],
+            [{}],
+            header,
+        )
+        left = node.router.decide(frames).header
+        sent.clear()
+        outputs = route(node, time, source, message)
+        assert set(sent) <= {(int(left.distances[0]), int(left.counts[0]))}
+        compared += len(sent)
+        return outputs
+
+    engine._route, engine._push = routed, pushed  # type: ignore[method-assign]
+    engine.run()
+    assert compared == engine.record.total(PUBLICATIONS)
 
 
 def test_a_queue_is_served_in_order_and_its_length_is_counted() -> None:

@@ -1,11 +1,13 @@
 """The cells of the pruning experiments, small: they run, agree with each other and refuse to compare without need."""
 
+from functools import partial
 from inspect import signature
 
 import pytest
 
 from overstory.errors import InfeasibleError, UsageError
 from overstory.lab.simulator import pruning, workload
+from overstory.lab.simulator.engine import Service
 from overstory.lab.simulator.pruning import Numbers, congests, refuse_unless_congested, run_mobile, run_unsubscribe
 
 
@@ -56,6 +58,26 @@ def test_without_congestion_nothing_is_reported() -> None:
     with pytest.raises(InfeasibleError, match="active covering does not congest"):
         refuse_unless_congested(calm)
     refuse_unless_congested(calm | {"delay_mean": 100.0, "queue_peak": 2000.0})
+
+
+def test_a_run_is_sampled_until_queues_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publications end 104 s after the first unsubscription; brokers that are this slow have work for much longer."""
+    monkeypatch.setattr(pruning, "Service", partial(Service, subscription=5.0))
+    cell = run_unsubscribe("active", subscriptions=310, unsubscriptions=10)
+    seconds, queues = cell["sample_seconds"], cell["queue_core"]
+    assert isinstance(seconds, list)
+    assert isinstance(queues, list)
+    assert max(queues) > 10
+    assert queues[-1] == 0
+    assert seconds[-1] > 2 * 104
+    assert seconds == [60.0 * sample for sample in range(len(seconds))]
+
+
+def test_a_monitor_may_be_back_at_once() -> None:
+    """Then it covers again what it has uncovered, before that has gone far."""
+    later, at_once = (run_mobile("active", subscriptions=100, hours=0.06, move_takes=takes) for takes in (30.0, 0.0))
+    assert later == run_mobile("active", subscriptions=100, hours=0.06)
+    assert number(at_once, "subscriptions_sent") < number(later, "subscriptions_sent")
 
 
 def test_monitors_move() -> None:

@@ -1,18 +1,31 @@
-"""Figure 12 of Chen et al.: four monitors that want everything move around; then all others do, too."""
+"""Figure 12 of Chen et al.: four monitors that want everything move around; then all others do, too.
+
+How long a move takes the paper does not say. So all is run with 30 s, in which what a monitor uncovers gets far, and
+with 0 s, in which it does not.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from overstory.lab import pruning_cells
-from overstory.lab.experiment import BySeed, Experiment, Figure, Parameters, Row, Settings
-from overstory.lab.measuring import number, quotients, where
+from overstory.lab.experiment import BySeed, Experiment, Figure, Measure, Parameters, Row, Settings
+from overstory.lab.measuring import by_seed, number, quotients, where
 from overstory.lab.pruning_cells import MOBILE, series, totals
+from overstory.lab.simulator.pruning import MOVE_TAKES
 
 TIER = "publications_tier_"
 
 
+MOVES = (MOVE_TAKES, 0.0)  # seconds that a monitor's move takes: what claims are read by, and what else it could be
+
+
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
     hours: Settings = {"hours": 0.5} if quick else {}
-    return pruning_cells.cells([hours | {"others_move": others} for others in (False, True)], 1, quick, MOBILE)
+    workloads = [hours | {"others_move": others, "move_takes": takes} for takes in MOVES for others in (False, True)]
+    return pruning_cells.cells(workloads, 1, quick, MOBILE)
+
+
+def if_moves_take(takes: float, measure: Measure) -> Measure:
+    return lambda rows: measure(where(rows, move_takes=takes))
 
 
 def mean_queue(rows: Sequence[Row]) -> BySeed:
@@ -24,6 +37,11 @@ def mean_queue(rows: Sequence[Row]) -> BySeed:
 def longest_queue(rows: Sequence[Row]) -> BySeed:
     mine = where(totals(rows), policy="active")
     return quotients(mine, "queue_peak", {"others_move": True}, {"others_move": False})
+
+
+def monitors_longest_queue(rows: Sequence[Row]) -> BySeed:
+    """With active covering, if monitors alone move: in messages."""
+    return by_seed(where(totals(rows), policy="active", others_move=False), "queue_peak")
 
 
 def vain_by_tier(rows: Sequence[Row], is_light: Callable[[Sequence[float], int], bool]) -> BySeed:
@@ -50,13 +68,21 @@ def lower_tiers(rows: Sequence[Row]) -> BySeed:
 
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
-    found = []
-    for others, what in ((False, "monitors"), (True, "all")):
-        mine = where(rows, others_move=others)
-        found.append(pruning_cells.delays(mine, f"pruning-mobile-{what}", f"delay (s), {what} move"))
-        found += pruning_cells.bars(mine, f"pruning-mobile-{what}", {"messages": f"messages in all, {what} move"})
-        found += pruning_cells.over_time(mine, f"pruning-mobile-{what}")[:1]
-    return found
+    return [
+        figure
+        for takes in MOVES
+        for others, who in ((False, "monitors"), (True, "all"))
+        for figure in _figures(where(rows, others_move=others, move_takes=takes), who, takes)
+    ]
+
+
+def _figures(rows: Sequence[Row], who: str, takes: float) -> list[Figure]:
+    name, moving = f"pruning-mobile-{who}-{takes:g}s", f"{who} move, monitors within {takes:g} s"
+    return [
+        pruning_cells.delays(rows, name, f"delay (s), {moving}"),
+        *pruning_cells.bars(rows, name, {"messages": f"messages in all, {moving}"}),
+        pruning_cells.over_time(rows, name, moving)[0],
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -67,11 +93,16 @@ EXPERIMENT = Experiment(
     pruning_cells.PAPER,
     "Fig. 12",
     measures={
-        "active_queue_all_over_monitors": mean_queue,
-        "active_longest_queue_all_over_monitors": longest_queue,
-        "light_tiers_false_positive_percent": light_tiers,
-        "lower_tiers_false_positive_percent": lower_tiers,
-        "cost_over_best_other": pruning_cells.cost_over_best_other,
+        f"{name}{end}": if_moves_take(takes, measure)
+        for takes, end in zip(MOVES, ("", "_at_once"), strict=True)
+        for name, measure in {
+            "active_queue_all_over_monitors": mean_queue,
+            "active_longest_queue_all_over_monitors": longest_queue,
+            "active_longest_queue_monitors": monitors_longest_queue,
+            "light_tiers_false_positive_percent": light_tiers,
+            "lower_tiers_false_positive_percent": lower_tiers,
+            "cost_over_best_other": pruning_cells.cost_over_best_other,
+        }.items()
     },
     figures=figures,
     refuses=pruning_cells.not_congested,

@@ -116,8 +116,8 @@ def solve(path: Path, problem: Problem, starts: int, roots: int) -> Solved:
     return Solved(float(cost), float(bounds.max()) / units.scale)
 
 
-def read_optima(folder: Path) -> dict[tuple[str, str], float]:
-    """By the name of a file's folder, and its own."""
+def read_optima(folder: Path) -> dict[tuple[str, str], float | None]:
+    """By the name of a file's folder, and its own. Published tables have an empty cell where no optimum is known."""
     for path in (folder / OPTIMA, folder.resolve().parent / OPTIMA):
         if path.is_file():
             with path.open(newline="") as file:
@@ -128,10 +128,12 @@ def read_optima(folder: Path) -> dict[tuple[str, str], float]:
     return {}
 
 
-def _number(path: Path, line: int, text: str) -> float:
+def _number(path: Path, line: int, text: str | None) -> float | None:
+    if text is None or not text.strip():  # None: the line ends before it
+        return None
     try:
         return float(text)
-    except (TypeError, ValueError):
+    except ValueError:
         raise DataError(f"{path} line {line}: the optimum '{text}' is not a number") from None
 
 

@@ -20,7 +20,7 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
         for seed in range(1, seeds + 1)
     ]
     planners: list[Settings] = [
-        {"planner": each, "coalesce": coalesce} for each in PLANNERS for coalesce in (False, True)
+        {"planner": planner, "coalesce": coalesce} for planner in PLANNERS for coalesce in (False, True)
     ]
     return tree_cells.cells(scenarios, [*planners, {"planner": "opt"}])
 

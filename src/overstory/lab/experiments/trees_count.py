@@ -17,7 +17,9 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
         {"data": "Localized1", "brokers": brokers, "events": events, "seed": seed} for seed in range(1, seeds + 1)
     ]
     counts = COUNTS[::3] if quick else COUNTS
-    return tree_cells.cells(scenarios, [{"planner": each, "trees": trees} for each in PLANNERS for trees in counts])
+    return tree_cells.cells(
+        scenarios, [{"planner": planner, "trees": trees} for planner in PLANNERS for trees in counts]
+    )
 
 
 def best_count(rows: Sequence[Row], planner: str, part: str = "cost_fit") -> BySeed:
@@ -41,7 +43,7 @@ def duplicates_left(rows: Sequence[Row], planner: str = "mult") -> BySeed:
 
 
 def reached(rows: Sequence[Row]) -> list[Row]:
-    """mult2 ends where no merge saves anything: what it was asked for beyond that is no configuration of its own."""
+    """Rows that came to about as many trees as were asked for: mult2 stops, with more, when no merge saves anything."""
     return [row for row in rows if number(row, "flows") <= 1.1 * number(row, "trees") + 1]
 
 

@@ -14,9 +14,9 @@ PLANNERS = ("spt", "single", "mult", "geo-mult", "tree-search", "opt")
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
     brokers, events, seeds = (100, 1_000, 1) if quick else (500, 10_000, 10)
     scenarios: list[Settings] = [
-        {"topology": each, "data": data, "brokers": brokers, "events": events, "seed": seed}
+        {"topology": topology, "data": data, "brokers": brokers, "events": events, "seed": seed}
         for seed in range(1, seeds + 1)
-        for each in TOPOLOGIES
+        for topology in TOPOLOGIES
         for data in ("Localized2", "Uniform")
     ]
     return tree_cells.cells(scenarios, [{"planner": planner} for planner in PLANNERS])

@@ -32,7 +32,7 @@ class Decision(NamedTuple):
 
 
 class Publications(NamedTuple):
-    """All those of a run, in the order in which they come."""
+    """All publications of a run, in the order in which they come."""
 
     values: Reals
     keys: Ints  # of the values
@@ -46,7 +46,7 @@ class Publications(NamedTuple):
 
 
 class Ahead:
-    """At one broker."""
+    """What one broker will do with the publications to come."""
 
     def __init__(self, router: Router, publications: Publications, origins: Ints) -> None:
         self._router, self._publications = router, publications
@@ -57,7 +57,7 @@ class Ahead:
         router.state.epochs[EPOCH].table.on_change = self._changed
 
     def decision(self, number: int) -> Decision:
-        """About one publication, as the table is now."""
+        """What the router decides about a publication, with the table as it is now."""
         if not self._first <= number < self._stop:
             self._first, self._stop = number, min(number + MOST_AHEAD, len(self._publications.values))
             self._stale = np.zeros(self._stop - number, np.bool_)

@@ -30,6 +30,7 @@ from overstory.routing.messages import LATE, Message, Output, Packed, Send, Subs
 from overstory.routing.policy import Policy
 from overstory.routing.router import Router
 from overstory.routing.share import tree_shares
+from overstory.routing.table import onward
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Operation(NamedTuple):
-    """What a client does."""
+    """A client subscribes or unsubscribes."""
 
     id: int
     version: int
@@ -104,11 +105,11 @@ class Engine:
         waiting: list[tuple[int, int, Message]] = []
         for broker in self.topology.publishers:
             outputs = self.routers[broker].advertise(CLIENTS + broker, broker, 1, everything)
-            waiting += [(broker, each.peer, each.message) for each in outputs if isinstance(each, Send)]
+            waiting += [(broker, output.peer, output.message) for output in outputs if isinstance(output, Send)]
         while waiting:
             source, target, message = waiting.pop(0)
             outputs = self.routers[target].receive(source, message)
-            waiting += [(target, each.peer, each.message) for each in outputs if isinstance(each, Send)]
+            waiting += [(target, output.peer, output.message) for output in outputs if isinstance(output, Send)]
 
     # What will happen
 
@@ -119,7 +120,7 @@ class Engine:
         self._push(time, broker, CLIENTS + broker, Operation(id_, version, None))
 
     def publish(self, times: Reals, values: Reals, brokers: Ints) -> None:
-        """All publications of the run, in the order in which they come."""
+        """Schedules all publications of the run, in the order in which they come."""
         assert not len(self._publications.values), "all publications are given at once"
         self._publications = Publications.of(values, brokers)
         towards = {entry: self.topology.next_hops(entry) for entry in np.unique(brokers).tolist()}
@@ -133,7 +134,10 @@ class Engine:
             self._push(time, broker, NOWHERE, Publication(number, 0, 0))
 
     def run(self, until: float = float("inf")) -> None:
-        """Python's collector has to wait: there are millions of objects, and hardly a cycle."""
+        """Handles all that happens until a time, and what follows from it.
+
+        Python's collector has to wait: there are millions of objects, and hardly a cycle.
+        """
         heap, collected = self._heap, gc.isenabled()
         gc.disable()
         try:
@@ -171,8 +175,8 @@ class Engine:
         if isinstance(message, (Operation, Subscribe, Unsubscribe)):
             return service.subscription + service.subscription_per_entry * entries
         if isinstance(message, Packed):
-            each = service.subscription + service.subscription_per_entry * entries
-            return service.packet + each * len(message.messages)
+            per_message = service.subscription + service.subscription_per_entry * entries
+            return service.packet + per_message * len(message.messages)
         return 0.0 if isinstance(message, Tick) else service.other
 
     def _control(self, node: Node, time: float, source: int, message: Operation | Tick | Message) -> Sequence[Output]:
@@ -193,15 +197,15 @@ class Engine:
         return outputs
 
     def _route(self, node: Node, time: float, source: int, message: Publication) -> Sequence[Output]:
-        """Time matters to what it leads to, and not to the router, which is not told of it."""
+        """A publication is sent on and counted. The router is not told what time it is: it decides the same at any."""
         number = message.number
         peers, interests, delivered = node.ahead.decision(number)
-        distance, count = _onward(source, interests, message)
+        distance, count = onward(source, interests, message.distance, message.shared)
         self.record.published(number, node.broker, source, time, len(delivered))
         if peers:
-            onward, arrival = Publication(number, distance, count), time + self.service.link
+            copy, arrival = Publication(number, distance, count), time + self.service.link
             for peer in peers:
-                self._push(arrival, peer, node.broker, onward)
+                self._push(arrival, peer, node.broker, copy)
         if not self.policy.statistics:
             return ()
         if len(delivered):
@@ -211,10 +215,3 @@ class Engine:
             event = {"x": float(self._publications.values[number])}
             return node.router.came_in_vain(EPOCH, FLOWS, source, event)
         return ()
-
-
-def _onward(source: int, interests: int, message: Publication) -> tuple[int, int]:
-    """The header as it leaves, as ``routing.table`` has it."""
-    if source == NOWHERE:
-        return 0, 0
-    return (0, message.shared + 1) if interests > 1 else (message.distance + 1, message.shared)

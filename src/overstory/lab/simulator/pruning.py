@@ -4,11 +4,13 @@ The unsubscribe experiments (Figs. 7 to 10) go through the same times. Subscript
 there, publications come every 0.4 s, for an hour before the unsubscriptions begin, so that hosts have seen some; then
 a number of roots leave within 150 s. What is measured are 300 publications that go to as many edge brokers as any do:
 as long before the first unsubscription as it takes, and from 600 s after the last one on. Those before are the
-uncongested ones that the others are compared to.
+uncongested ones that the others are compared to. Publications end 80 minutes after the first unsubscription; queues and
+tables are sampled until no broker has anything left to do.
 
 In the mobile experiment (Fig. 12) four monitors want everything, one in each region, from the beginning. Every two
-minutes one of them moves to another broker of its region, which takes it half a minute: were it back at once, it would
-cover again what it had uncovered before that had gone far. The other subscriptions move too if they are to.
+minutes one of them moves to another broker of its region. The paper does not say how long a move takes. Half a minute
+is the default; a monitor that is back at once (0 s) covers again what it has uncovered before that has gone far. The
+other subscriptions move too if they are to.
 
 Every run returns the same names. Delays are in seconds; counts are of entries that crossed links between brokers.
 """
@@ -54,11 +56,12 @@ def run_unsubscribe(
     threshold: float = 0.9,
     seed: int = 1,
     clustered: bool = False,
+    workload: str = "dense",
 ) -> Numbers:
-    """Figs. 1 and 7."""
+    """Runs a cell of Figs. 1 and 7 to 10, or of the sparse workload: roots leave, and publications go on."""
     topology = default_topology()
     dice = np.random.default_rng(seed)
-    made = make_subscriptions(topology, subscriptions, degree, dice, clustered)
+    made = make_subscriptions(topology, subscriptions, degree, dice, clustered, workload)
     engine = Engine(topology, make_policy(policy, threshold), Service())
     for number, broker in enumerate(made.broker.tolist()):
         engine.subscribe(SUBSCRIBE_EVERY * number, broker, number, 1, made.filter(number))
@@ -71,22 +74,8 @@ def run_unsubscribe(
     for number, time in zip(gone.tolist(), leave_at.tolist(), strict=True):
         engine.unsubscribe(time, int(made.broker[number]), number, 1)
     engine.run()
-    return _delays(engine, before, after) | _measured(engine, topology, begin + SEEN_BEFORE, times[-1])
-
-
-def run_count(policy: str, unsubscriptions: int, subscriptions: int = 30_000, seed: int = 1) -> Numbers:
-    """Fig. 8: 100, 200 or 300 unsubscriptions."""
-    return run_unsubscribe(policy, subscriptions, unsubscriptions, seed=seed)
-
-
-def run_degree(policy: str, degree: int, subscriptions: int = 30_000, seed: int = 1) -> Numbers:
-    """Fig. 9: a covering degree of 10, 30 or 50."""
-    return run_unsubscribe(policy, subscriptions, degree=degree, seed=seed)
-
-
-def run_clustered(policy: str, subscriptions: int = 30_000, seed: int = 1) -> Numbers:
-    """Fig. 10: families of subscriptions are each in one region."""
-    return run_unsubscribe(policy, subscriptions, seed=seed, clustered=True)
+    end = max(float(times[-1]), engine.record.idle_from()) + SAMPLE_EVERY  # so the last sample finds queues empty
+    return _delays(engine, before, after) | _measured(engine, topology, begin + SEEN_BEFORE, end)
 
 
 def run_mobile(
@@ -96,8 +85,9 @@ def run_mobile(
     hours: float = 1.0,
     threshold: float = 0.9,
     seed: int = 1,
+    move_takes: float = MOVE_TAKES,
 ) -> Numbers:
-    """Fig. 12; the paper's run takes six hours."""
+    """Runs a cell of Fig. 12: monitors move, and others if they are to. The paper's run takes six hours."""
     topology = tiered_topology()
     dice = np.random.default_rng(seed)
     hosts = np.sort(dice.choice(np.array(topology.subscribers), min(40, len(topology.subscribers)), replace=False))
@@ -109,9 +99,9 @@ def run_mobile(
     begin = SUBSCRIBE_EVERY * len(made.low) + 2 * PAUSE
     end = begin + 3600 * hours
     times = np.arange(begin, end, PUBLISH_EVERY)
-    values = make_publications(len(times), int(made.family.max()) + 1, dice)
+    values = make_publications(made, len(times), dice)
     engine.publish(times, values, dice.choice(hosts, len(times)))
-    _move_monitors(engine, topology, len(made.low), begin, end, dice)
+    _move_monitors(engine, topology, len(made.low), begin, end, move_takes, dice)
     if others_move:
         _move_others(engine, topology, made, begin, end, dice)
     engine.run()
@@ -142,21 +132,20 @@ def refuse_unless_congested(active: Numbers) -> None:
 def _publications(
     made: Subscriptions, times: Reals, leaving: float, dice: np.random.Generator
 ) -> tuple[Reals, Ints, Ints]:
-    """All values, and which of them are measured before and after."""
-    families = int(made.family.max()) + 1
-    values = make_publications(len(times), families, dice)
+    """The values of all publications, and which of them are measured before the unsubscriptions and after them."""
+    values = make_publications(made, len(times), dice)
     last_before = int(np.searchsorted(times, leaving))
     before = np.arange(last_before - MEASURED, last_before)
     after = int(np.searchsorted(times, leaving + LEAVE_WITHIN + MEASURE_AFTER)) + np.arange(MEASURED)
-    chosen = far_reaching(made, MEASURED, families, dice)
+    chosen = far_reaching(made, MEASURED, dice)
     values[before] = values[after] = chosen
     return values, before, after
 
 
 def _move_monitors(
-    engine: Engine, topology: Topology, first: int, begin: float, end: float, dice: np.random.Generator
+    engine: Engine, topology: Topology, first: int, begin: float, end: float, takes: float, dice: np.random.Generator
 ) -> None:
-    """They come before all others, and then move in turn, each within its region."""
+    """Monitors come before all others, and then move in turn, each within its region."""
     everything = parse_filter(EVERYTHING)
     at = [int(dice.choice(region)) for region in topology.regions]
     for monitor, broker in enumerate(at):
@@ -164,9 +153,9 @@ def _move_monitors(
     for turn, time in enumerate(np.arange(begin + MONITORS_MOVE_EVERY, end, MONITORS_MOVE_EVERY).tolist()):
         monitor, version = turn % len(at), 1 + turn // len(at)
         engine.unsubscribe(time, at[monitor], first + monitor, version)
-        others = [each for each in topology.regions[monitor] if each != at[monitor]]
+        others = [broker for broker in topology.regions[monitor] if broker != at[monitor]]
         at[monitor] = int(dice.choice(others))
-        engine.subscribe(time + MOVE_TAKES, at[monitor], first + monitor, version + 1, everything)
+        engine.subscribe(time + takes, at[monitor], first + monitor, version + 1, everything)
 
 
 def _move_others(
@@ -214,13 +203,13 @@ def _measured(engine: Engine, topology: Topology, since: float, until: float) ->
         **totals,
         "messages": sum(totals.values()),
         "packets": float(record.packets.total()),
-        "window_rows_peak": float(max(router.statistics().window for router in engine.routers.values())),
+        "window_rows_end": float(max(router.statistics().window for router in engine.routers.values())),
     }
     return numbers
 
 
 def _by_tier(engine: Engine, topology: Topology, since: float) -> Numbers:
-    """What a broker of each tier gets, on average."""
+    """How many publications the mean broker of each tier gets, and how many of those in vain."""
     vain, every = engine.record.false_positives(since)
     numbers: Numbers = {}
     for tier, brokers in enumerate(topology.tiers, start=1):
@@ -230,7 +219,7 @@ def _by_tier(engine: Engine, topology: Topology, since: float) -> Numbers:
 
 
 def _at(links: dict[tuple[int, int], int], brokers: Sequence[int]) -> float:
-    """Of what arrives at these brokers."""
+    """How many of the copies on these links arrive at one of the brokers."""
     return float(sum(count for (_, target), count in links.items() if target in brokers))
 
 

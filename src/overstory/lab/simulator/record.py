@@ -53,11 +53,11 @@ class Record:
     def control(self, source: int, target: int, message: Message) -> None:
         entries = message.messages if isinstance(message, Packed) else (message,)
         triggered = 0
-        for each in entries:
-            if isinstance(each, Subscribe):
+        for entry in entries:
+            if isinstance(entry, Subscribe):
                 self.messages[SUBSCRIPTIONS][source, target] += 1
-                triggered += each.triggered
-            elif isinstance(each, Unsubscribe):
+                triggered += entry.triggered
+            elif isinstance(entry, Unsubscribe):
                 self.messages[UNSUBSCRIPTIONS][source, target] += 1
         self.packets[source, target] += 1
         if triggered:
@@ -81,13 +81,17 @@ class Record:
     def total(self, kind: str) -> int:
         return self.messages[kind].total()
 
+    def idle_from(self) -> float:
+        """When the last broker had done the last of its messages."""
+        return max((log.done[-1] for log in self.logs.values() if log.done), default=0.0)
+
     def queue(self, broker: int, times: Reals) -> Ints:
-        """Messages that wait or are worked on at a broker."""
+        """How many messages wait or are worked on at a broker, at each of these times."""
         arrived, done = np.array(self.logs[broker].arrivals), np.array(self.logs[broker].done)
         return np.searchsorted(arrived, times, "right") - np.searchsorted(done, times, "right")
 
     def queue_peak(self, broker: int, since: float) -> int:
-        """The most that ever waited, or was worked on."""
+        """The most messages that ever waited or were worked on at a broker, from a time on."""
         arrived, done = np.array(self.logs[broker].arrivals), np.array(self.logs[broker].done)
         waiting = np.arange(1, len(arrived) + 1) - np.searchsorted(done, arrived, "right")
         return int(waiting[arrived >= since].max(initial=0))
@@ -97,33 +101,34 @@ class Record:
         return np.array(log.sizes)[np.searchsorted(np.array(log.changed), times, "right")]
 
     def delays(self, publications: Ints) -> Reals:
-        """Seconds from publication to each delivery, of these publications."""
+        """The seconds from publication to delivery, for each delivery of these publications."""
         numbers, _, copies = map(np.array, self._delivered)
         chosen = np.isin(numbers, publications)
         taken = np.array(self._delivered_at)[chosen] - self._times[numbers[chosen]]
         return np.repeat(taken, copies[chosen])
 
     def deliveries(self) -> set[tuple[int, int]]:
-        """Publications, and the brokers that had somebody who wanted them."""
+        """The pairs of a publication and a broker with a subscriber that got it."""
         return set(zip(*self._delivered[:2], strict=True))
 
     def false_positives(self, since: float = 0.0) -> tuple[Counter[Link], Counter[Link]]:
-        """Copies of publications on each link behind which nobody got them, and all copies."""
+        """For each link the copies of publications that nobody behind it got, and all copies."""
         vain: Counter[Link] = Counter()
         every: Counter[Link] = Counter()
         for entry in np.unique(self._entries).tolist():
-            some = (self._entries == entry) & (self._times >= since)
-            for link, reached, useful in self._links(entry, some):
+            chosen = (self._entries == entry) & (self._times >= since)
+            for link, reached, useful in self._links(entry, chosen):
                 every[link] += int(reached.sum())
                 vain[link] += int((reached & ~useful).sum())
         return vain, every
 
-    def _links(self, entry: int, some: NDArray[np.bool_]) -> list[tuple[Link, NDArray[np.bool_], NDArray[np.bool_]]]:
-        """From the ends of the tree inward: what crossed each link, and what of it was of use to somebody behind."""
+    def _links(self, entry: int, chosen: NDArray[np.bool_]) -> list[tuple[Link, NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Of each link, from the leaves of the tree inward: which of the chosen publications crossed it, and which of
+        those somebody behind it got."""
         towards = self._topology.next_hops(entry)
-        reached, useful = self._reached[some], self._wanted[some].copy()
+        reached, useful = self._reached[chosen], self._wanted[chosen].copy()
         found = []
-        for broker in sorted(towards, key=lambda each: -_depth(towards, each)):
+        for broker in sorted(towards, key=lambda broker: -_depth(towards, broker)):
             at = self.place[broker]
             found.append(((towards[broker], broker), reached[:, at], useful[:, at]))
             useful[:, self.place[towards[broker]]] |= useful[:, at]

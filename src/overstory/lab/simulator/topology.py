@@ -32,7 +32,7 @@ class Topology(NamedTuple):
         return sorted({end for link in self.links for end in link})
 
     def next_hops(self, target: int) -> dict[int, int]:
-        """From every other broker the neighbour that is nearer to the target."""
+        """For every broker but the target its neighbour on the way there."""
         near: dict[int, list[int]] = {}
         for u, v in self.links:
             near.setdefault(u, []).append(v)
@@ -49,7 +49,7 @@ class Topology(NamedTuple):
 
 
 def default_topology() -> Topology:
-    """Fig. 6."""
+    """Makes the overlay of Fig. 6."""
     core = tuple(range(CORE_SIZE))
     inner = tuple(range(CORE_SIZE, CORE_SIZE + INNER_SIZE))
     first_edge = CORE_SIZE + INNER_SIZE
@@ -57,19 +57,19 @@ def default_topology() -> Topology:
     links: list[Link] = list(pairwise(core))
     parents = [hub for hub, count in zip(core, INNER_OF_CORE, strict=True) for _ in range(count)]
     links += zip(parents, inner, strict=True)
-    links += [(core[-1], each) for each in edges[:PUBLISHER_EDGES]]
+    links += [(core[-1], edge) for edge in edges[:PUBLISHER_EDGES]]
     hosts = edges[PUBLISHER_EDGES:]
     places = [*inner, *inner[: len(hosts) - len(inner)]]  # one for each inner broker, then a second for the first ones
     links += zip(places, hosts, strict=True)
     by_core: dict[int, list[int]] = {hub: [] for hub in core}
     for place, host in zip(places, hosts, strict=True):
         by_core[parents[inner.index(place)]].append(host)
-    regions = tuple(part for some in by_core.values() for part in _parts(some))
+    regions = tuple(part for behind in by_core.values() for part in _parts(behind))
     return Topology(tuple(links), core, inner, edges[:PUBLISHER_EDGES], hosts, regions)
 
 
 def tiered_topology() -> Topology:
-    """Fig. 11."""
+    """Makes the overlay of Fig. 11."""
     links: list[Link] = []
     tiers: list[list[int]] = [[0], [], [], []]
     regions = []
@@ -95,6 +95,6 @@ def tiered_topology() -> Topology:
 
 
 def _parts(brokers: list[int]) -> list[tuple[int, ...]]:
-    """Of two to four brokers each, as even as possible."""
+    """Cuts a row of brokers into parts of two to four, as even as possible."""
     count = round(len(brokers) / 3)
     return [tuple(brokers[i * len(brokers) // count : (i + 1) * len(brokers) // count]) for i in range(count)]
