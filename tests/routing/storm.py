@@ -404,7 +404,7 @@ class Storm:
         for router in self.routers.values():
             state, moves, found = router.state, router._moves, router.statistics()
             assert (found.entries, found.sent, found.left_over, found.subscriptions) == (0, 0, 0, 0)
-            assert not any([moves._moving, moves._asked, moves._probed])
+            assert not any([moves._moving, moves._flushes, moves._probed])
             assert not any([found.ended, state.announced])
             assert not any(flow.advertisements for _, flow in state.flows())
 
