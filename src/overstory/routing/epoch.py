@@ -105,7 +105,7 @@ class Epoch:
             ahead += [(next_hop, broker) for next_hop in route[broker]]
         return route
 
-    # How it settles
+    # Settling
 
     def settle(self) -> list[Send]:
         """Begins the waves: all that this broker knows of the epoch has been told to its neighbours."""
@@ -130,7 +130,7 @@ class Epoch:
     def _settled_steps(self, round_: int, steps: Sequence[Step]) -> list[Send]:
         return [Send(peer, Settled(self.share.epoch, flow, round_)) for flow, peer in steps]
 
-    # How it ends
+    # Draining
 
     def end(self) -> list[Send]:
         """Begins to drain: from now on no event of this epoch enters here."""

@@ -81,7 +81,7 @@ class Routed(NamedTuple):
     flows: list[Flows]
     header: Header  # of all frames, as they leave this broker
     delivered_frames: Ints
-    delivered: Ints  # subscriptions; a client that gets a copy but has no subscription here discards it
+    delivered: Ints  # subscriptions; a client that gets a copy for none of its own discards the copy
     delivered_serials: Ints  # of the entries of these subscriptions in the table
     interests: Ints  # of each frame: neighbours that it goes to and subscriptions here that want it
 

@@ -87,7 +87,7 @@ def unadvertised(state: State, hop: int, message: Unadvertise) -> list[Output]:
 
 
 def gated(state: State, peer: int, message: Gate) -> list[Output]:
-    """A neighbour says whether any event may come from it, which may change what may come from here."""
+    """A neighbour opens or shuts its gate. This may change the gates from here to other neighbours, who are told."""
     flow = _flow(state, message)
     orders = flow.gate(peer, message.is_open)
     return [*state.messages(message.epoch, message.flow, orders), *state.gates(message.epoch, flow)]
@@ -117,7 +117,7 @@ def unsubscribed(state: State, peer: int, message: Unsubscribe) -> list[Output]:
 
 
 def renewed(state: State, peer: int, message: Renew) -> list[Output]:
-    """A neighbour renews its leases. What it leaves out is withdrawn; what is not known here is asked for."""
+    """A neighbour renews what it stands by. What it leaves out is withdrawn, and what is unknown here is asked for."""
     flow = _flow(state, message)
     left_out, unknown = flow.renew_advertisements(peer, message.advertisements, state.now)
     outputs = ran_out(state, peer, message.epoch, message.flow, left_out)

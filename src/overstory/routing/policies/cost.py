@@ -1,7 +1,7 @@
 """Cost-based pruning: an unsubscription goes on as long as that saves more messages than it takes.
 
-Going one hop further saves the publications on that link that nobody else up to there wants. The host has counted these
-for every distance, and expects as many again in the time to come. Going further takes one message for the
+Going one hop further saves, on that link, the publications that nobody else within reach wants. The host has counted
+these for every distance, and expects as many again in the time to come. Going further takes one message for the
 unsubscription, and one for each subscription that it leaves uncovered; each broker knows these for itself. Towards the
 publisher the saving can only fall and the number of messages can only grow (Property 3). So the first broker where
 going on does not pay is where the total is least, and no threshold is needed.
@@ -41,7 +41,7 @@ class Policy(Lazy):
         self.horizon = horizon
 
     def prunes(self, seen: Sightings, advertisements: Sequence[int]) -> tuple[Prune, ...] | None:
-        """For each advertisement and distance the publications that nobody else wants up to there."""
+        """For each advertisement, how many publications nobody else within each distance wants."""
         found = []
         for advertisement in advertisements:
             distances = seen.distances[seen.advertisements == advertisement]
