@@ -118,7 +118,7 @@ class Network:
             self.deliver(dice.choice(busy) if dice else busy[0])
 
     def deliveries(self) -> list[tuple[int, int]]:
-        """Events and subscriptions."""
+        """The event and the subscription of each delivery so far."""
         return [(each.event, id_) for _, each in self.copies for id_ in sorted(each.subscriptions)]
 
     def sent(self) -> dict[Link, set[Key]]:

@@ -103,7 +103,7 @@ class Storm:
         self.published: list[Attributes] = []
         self.required: list[set[int]] = []
         self.allowed: list[set[int]] = []
-        self.twice: list[set[int]] = []  # those of them that may get it twice
+        self.may_repeat: list[set[int]] = []  # those of them that may get the event twice
         self.next_id = 0
 
         # Since all was quiet
@@ -161,7 +161,7 @@ class Storm:
         self.moved.add(id_)
         self._not_required(id_, wanted)
         for event in self.pending:
-            self.twice[event].add(id_)
+            self.may_repeat[event].add(id_)
         first = self.dice.random() < 0.5
         for leaves in (first, not first):
             if leaves:
@@ -216,7 +216,7 @@ class Storm:
         self.published.append(attributes)
         self.required.append(set() if broker in self.uncertain else wanting - self.changed.keys())
         self.allowed.append(wanting | may)
-        self.twice.append(set(self.moved))
+        self.may_repeat.append(set(self.moved))
         self.pending.append(event)
         self.network.publish(broker, CLIENT + broker, event, attributes, advertisement)
 
@@ -338,7 +338,7 @@ class Storm:
             self.settle()
 
     def all_leave(self) -> None:
-        """And nothing is announced any more. Where links fail, one does so for good."""
+        """All clients unsubscribe and unadvertise. Where links fail, one link fails for good first."""
         if self.links_fail:
             self.cut_link()
         while self.at:
@@ -357,7 +357,9 @@ class Storm:
 
     def check_deliveries(self) -> None:
         got = Counter(self.network.deliveries())
-        assert not [(event, id_) for (event, id_), times in got.items() if times > 1 and id_ not in self.twice[event]]
+        assert not [
+            (event, id_) for (event, id_), times in got.items() if times > 1 and id_ not in self.may_repeat[event]
+        ]
         received: dict[int, set[int]] = defaultdict(set)
         for event, id_ in got:
             received[event].add(id_)
@@ -404,7 +406,7 @@ class Storm:
         for router in self.routers.values():
             state, moves, found = router.state, router._moves, router.statistics()
             assert (found.entries, found.sent, found.left_over, found.subscriptions) == (0, 0, 0, 0)
-            assert not any([moves._moving, moves._asked, moves._probed])
+            assert not any([moves._moving, moves._flushes, moves._probed])
             assert not any([found.ended, state.announced])
             assert not any(flow.advertisements for _, flow in state.flows())
 

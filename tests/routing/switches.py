@@ -188,7 +188,7 @@ class Coordinator:
             if (id_, version) in keys and not planned:
                 keys.discard((id_, version))
                 for event in self.storm.pending:
-                    self.storm.twice[event].add(id_)
+                    self.storm.may_repeat[event].add(id_)
 
     def _say_what_has_ended(self, broker: int) -> None:
         for plan in self.shares.values():

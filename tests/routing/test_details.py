@@ -58,7 +58,10 @@ def holding(network: Network, id_: int) -> set[Link]:
 
 
 def row_with_a_broad_one(policy: Policy) -> Network:
-    """Broker 0 publishes. Brokers 1, 2 and 3 want 20–29, 10–19 and 0–9; broker 3 also wants all, and said so first."""
+    """A row of brokers where broker 3 first subscribes to everything that broker 0 publishes.
+
+    Then brokers 1, 2 and 3 subscribe to 20–29, 10–19 and 0–9.
+    """
     network = network_on(ROW, policy, everyone_advertises=False)
     network.do(0, network.routers[0].advertise(CLIENT, 5, 1, TRUE))
     network.settle()

@@ -436,7 +436,7 @@ def two_trees(
 
 def on_the_move(router: Router) -> bool:
     moves = router._moves
-    return any([moves._moving, moves._asked, moves._probed])
+    return any([moves._moving, moves._flushes, moves._probed])
 
 
 @pytest.mark.parametrize("steps", range(16))

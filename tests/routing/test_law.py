@@ -31,7 +31,7 @@ FIRST, LAST = 100, 103  # the clients of the brokers 0 and 3 in these examples
 
 
 class Wish(NamedTuple):
-    """A subscription. Its id is its place in the list."""
+    """A subscription, whose id is its place in the list."""
 
     client: int
     filter: str = EVERYTHING
@@ -39,7 +39,7 @@ class Wish(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A flow. Its number is its place in the list."""
+    """A flow, whose number is its place in the list."""
 
     members: Iterable[int] | Mapping[int, str | None]
     tree: Iterable[Link] = ()

@@ -302,7 +302,7 @@ def said(network: Network) -> Counter[tuple[Link, tuple[int, int], Filter | None
 @FEWER
 @given(seed=st.integers(0, 10**9))
 def test_lazy_covering_sends_no_more_and_holds_no_less_than_active(seed: int) -> None:
-    """As long as subscriptions only come."""
+    """This holds as long as there are only subscriptions, and no unsubscriptions."""
     dice = random.Random(seed)
     drawing = Drawing(dice)
     drawing.hosts = {each: (drawing.host(), drawing.interval()) for each in range(10)}

@@ -214,7 +214,7 @@ def test_a_subscription_moves_to_another_flow_and_misses_nothing(seed: int, poli
     joined = [network.routers[broker].state.homes[id_].joined for id_, broker in hosts.items()]
     assert sorted(flow for each in joined for _, flow in each) == [LATE, LATE, 1, 1]
     assert not any(
-        router._moves._moving or router._moves._asked or router._moves._probed for router in network.routers.values()
+        router._moves._moving or router._moves._flushes or router._moves._probed for router in network.routers.values()
     )
 
 

@@ -1,4 +1,4 @@
-"""Publications in batches, as arrays: what enters a router, and what it decides about them."""
+"""Publications in batches, as arrays: the frames that enter a router, and its decisions about them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,36 +12,38 @@ from overstory.routing.law import PUBLISHING_BROKER
 
 Ints = NDArray[np.int64]
 Flows = frozenset[int]
-Route = Mapping[int, frozenset[int]]  # of a steered flow: the next hops of each broker
-NOWHERE = -1  # the origin of what a client of this broker published
+Route = Mapping[int, frozenset[int]]  # of a frame in a steered flow: the next hops of each broker
+NOWHERE = -1  # the origin of a frame that a client of this broker published
 COLUMN = Numbers | Texts | Lists | Values
 
 
 class Header(NamedTuple):
-    """The statistics that publications carry, and the advertisement that they belong to (-1: none)."""
+    """The statistics that frames carry, and the advertisement that each belongs to."""
 
-    advertisements: Ints
-    distances: Ints
+    advertisements: Ints  # -1: none
+    distances: Ints  # as in ``window``
     counts: Ints
 
     @classmethod
     def fresh(cls, size: int, advertisement: int = -1) -> "Header":
+        """The header of frames that have not passed any broker yet."""
         return cls(np.full(size, advertisement), np.zeros(size, np.int64), np.zeros(size, np.int64))
 
     def take(self, rows: Ints) -> "Header":
-        return Header(*[each[rows] for each in self])
+        """The header of these frames alone."""
+        return Header(*[column[rows] for column in self])
 
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """Of one epoch. Frame i is event i of the batch, for some flows."""
+    """Frames of one epoch. Frame i carries event i of the batch, for a set of flows."""
 
     epoch: int
     batch: Batch
     ids: Ints  # of events
     publishers: Ints  # clients
     entries: Ints  # publishing brokers
-    origins: Ints  # brokers that they came from, or NOWHERE
+    origins: Ints  # brokers that the frames came from, or NOWHERE
     flows: Sequence[Flows]
     routes: Sequence[Mapping[int, Route]]  # of steered flows
     header: Header
@@ -50,7 +52,7 @@ class Frames:
         return len(self.ids)
 
     def take(self, rows: Ints, flows: Sequence[Flows], origin: int) -> "Frames":
-        """Copies of some frames, as a neighbour gets them from here."""
+        """Copies of these frames, each for fewer flows, as a neighbour gets them from ``origin``."""
         return Frames(
             self.epoch,
             taken(self.batch, rows),
@@ -67,29 +69,30 @@ class Frames:
         )
 
     def asked(self) -> Batch:
-        """With the publishing broker as an attribute, for predicates that may use it."""
+        """The batch with the publishing broker as a further attribute, for the plan's predicates."""
         return Batch({**self.batch.columns, PUBLISHING_BROKER: Numbers(self.entries)}, len(self))
 
 
 class Routed(NamedTuple):
-    """What a router decided: copies, each a frame to a peer, and what of it goes to whom at this broker."""
+    """A router's decision: the copies, each of a frame to a peer, and the subscriptions here that get each frame."""
 
     frames: Ints  # of each copy, ascending
     peers: Ints  # brokers and clients
     flows: list[Flows]
     header: Header  # of all frames, as they leave this broker
     delivered_frames: Ints
-    delivered: Ints  # subscriptions; a client that gets a copy and is not here discards it
-    delivered_serials: Ints  # of their entries in the table
+    delivered: Ints  # subscriptions; a client that gets a copy for none of its own discards the copy
+    delivered_serials: Ints  # of the entries of these subscriptions in the table
     interests: Ints  # of each frame: neighbours that it goes to and subscriptions here that want it
 
     def to(self, peer: int) -> tuple[Ints, list[Flows]]:
         """The frames of which the peer gets a copy, and the flows of each copy."""
         at = np.flatnonzero(self.peers == peer)
-        return self.frames[at], [self.flows[each] for each in at.tolist()]
+        return self.frames[at], [self.flows[place] for place in at.tolist()]
 
 
 def taken(batch: Batch, rows: Ints) -> Batch:
+    """A batch of these events alone."""
     return Batch({name: _taken(column, rows) for name, column in batch.columns.items()}, len(rows))
 
 
@@ -107,7 +110,7 @@ def _taken(column: COLUMN, rows: Ints) -> COLUMN:
 
 
 def _gathered(offsets: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Of rows laid out one after the other: the places of all their items, and the offsets among these."""
+    """The places of all items of these rows, and the rows' offsets once the items are laid out one after the other."""
     starts, sizes = offsets[rows], offsets[rows + 1] - offsets[rows]
     ends = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(sizes, out=ends[1:])

@@ -1,21 +1,23 @@
-"""The law: how one event travels under a plan. Slow, and meant to be obviously right; faster things are held to it.
+"""The law: how one event travels under a plan. It is slow and meant to be obviously right; faster code is held to it.
 
 1. The publisher's uplink carries the event once, to the publishing broker. There it enters every flow whose predicate
    E it matches.
 2. A member of a flow *wants* the event if E, the subscription's filter and the member's part all match.
-3. A frame stands at a broker u with a set of flows. A flow goes on to each neighbour v of u in its tree, except to
-   where the frame came from, if the flow's row for u→v in ``filters`` matches; without a row, if a member behind v
-   wants the event. What goes on to the same v is one copy, which is a frame there: frames split and never merge.
-4. A flow goes from u to a client of u if its row for u→client matches; without a row, if a member of that client wants
-   the event. What goes to the same client is one copy, and delivers the client's members of its flows that want the
-   event. A subscription with ``no_local`` wants nothing from its own client; on broker links that plays no part.
+3. A frame stands at a broker u with a set of flows. A flow goes on to each neighbour v of u in its tree, except to the
+   neighbour that the frame came from, if the flow's row for u→v in ``filters`` matches the event; without a row, if a
+   member behind v wants the event. All flows that go on to the same v share one copy, which is a frame at v. Frames
+   split and never merge.
+4. A flow goes from u to a client of u if its row for u→client matches the event; without a row, if a member of that
+   client wants the event. All flows that go to the same client share one copy. The copy delivers those of the client's
+   members in its flows that want the event. A subscription with ``no_local`` wants no event of its own client; on links
+   between brokers ``no_local`` plays no part.
 5. With ``coalesce = false`` every flow is a frame of its own from the start.
-6. A steered flow has no tree of its own: for each event it is the union of the cheapest paths from the publishing
-   broker to the brokers of the members that want it, and rows for broker links do not apply.
+6. A steered flow has no tree of its own. For each event its tree is the union of the cheapest paths from the publishing
+   broker to the brokers of the members that want the event. Rows for links between brokers do not apply to it.
 
-E, parts and rows may use ``$broker``, the publishing broker; the name needs no quotes. Subscriptions may not: for them
-it is absent, so that what they match does not depend on attachments. The plan must be valid, its trees trees: on a
-circle an event would never stop.
+E, parts and rows may use ``$broker``, the publishing broker; the name needs no quotes. Subscriptions may not use it:
+for them the attribute is absent, so that a subscription matches the same events wherever clients are attached. The
+plan must be valid and its trees must be trees: on a cycle an event would never stop.
 """
 
 import heapq
@@ -37,6 +39,8 @@ Link = tuple[int, int]  # source, target
 
 
 class Event(NamedTuple):
+    """An event, as its publisher publishes it."""
+
     id: int
     publisher: int  # a client
     bytes: int
@@ -44,75 +48,89 @@ class Event(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """One copy on a link between brokers."""
+    """One copy of an event on a link between brokers."""
 
     source: int
     target: int
     flows: frozenset[int]
-    wanted: bool  # by a member of its flows behind the link; else it is a false positive
-    delay: float  # milliseconds from the start of the uplink until it arrives
+    wanted: bool  # by a member of its flows behind the link; else the copy is a false positive
+    delay: float  # milliseconds from the start of the uplink until the copy arrives
 
 
 class Copy(NamedTuple):
-    """One copy on the link from a broker to its client."""
+    """One copy of an event on the link from a broker to its client."""
 
     broker: int
     client: int
     flows: frozenset[int]
-    subscriptions: frozenset[int]  # that it delivers; if none, the client discards it
-    delay: float  # milliseconds from the start of the uplink until it arrives
+    subscriptions: frozenset[int]  # that the copy delivers; if none, the client discards it
+    delay: float  # milliseconds from the start of the uplink until the copy arrives
 
 
 class Journey(NamedTuple):
+    """All copies of one event, from its publisher to its subscribers."""
+
     uplink: tuple[int, int]  # client, broker
     crossings: list[Crossing]
     copies: list[Copy]
 
     @property
     def duplicates(self) -> int:
-        """Frames that reach a broker beyond the event's first there; the publishing broker has been reached."""
-        return len(self.crossings) - len({each.target for each in self.crossings} - {self.uplink[1]})
+        """The number of frames that reach a broker beyond the event's first there; the uplink counts as a first."""
+        return len(self.crossings) - len({crossing.target for crossing in self.crossings} - {self.uplink[1]})
 
     @property
     def false_positives(self) -> int:
-        return sum(not each.wanted for each in self.crossings)
+        """The number of copies between brokers that no member of their flows behind the link wants."""
+        return sum(not crossing.wanted for crossing in self.crossings)
 
     @property
     def discards(self) -> int:
-        return sum(not each.subscriptions for each in self.copies)
+        """The number of copies that a client receives and no subscription of the client wants."""
+        return sum(not copy.subscriptions for copy in self.copies)
 
     @property
     def deliveries(self) -> list[int]:
-        """Subscriptions in the order of delivery; under a plan that is not right one may stand here twice."""
-        return [subscription for each in self.copies for subscription in sorted(each.subscriptions)]
+        """Subscriptions in the order of delivery. Under an invalid plan a subscription may be here twice."""
+        return [subscription for copy in self.copies for subscription in sorted(copy.subscriptions)]
 
 
 class Subscription(NamedTuple):
+    """A subscription of the scenario."""
+
     client: int
     filter: Filter
     no_local: bool
 
 
 class Member(NamedTuple):
+    """A subscription in a flow, and the part of the subscription that the flow serves."""
+
     subscription: int
-    part: Filter | None
+    part: Filter | None  # None: the whole subscription
 
 
 class Flow(NamedTuple):
+    """A flow of the plan: the events that enter it, its members and its tree."""
+
     steered: bool
-    events: Filter
+    events: Filter  # E
     members: list[Member]
     tree: Tree
 
 
 class Frame(NamedTuple):
+    """A copy of the event at a broker, in the flows that the copy serves."""
+
     broker: int
-    origin: int | None  # the broker it came from
+    origin: int | None  # the broker that the frame came from; None: its publisher
     flows: frozenset[int]
     delay: float
 
 
 class Law:
+    """The reference executor of one plan on one scenario."""
+
     def __init__(self, scenario: Scenario, plan: Plan) -> None:
         self.coalesce = scenario.settings.coalesce
         self.broker_of: dict[int, int] = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
@@ -131,11 +149,12 @@ class Law:
         self.delays |= _access_delays(scenario, plan)
 
     def travel(self, event: Event) -> Journey:
+        """Carries one event to all subscribers."""
         return _Travel(self, event).journey()
 
 
 class _Travel:
-    """Of one event: what it matches is found once, at the start."""
+    """The journey of one event. Which members want the event is found once, at the start."""
 
     def __init__(self, law: Law, event: Event) -> None:
         self.law = law
@@ -143,7 +162,7 @@ class _Travel:
         self.entry = law.broker_of[event.publisher]
         self.attributes = {**event.attributes, PUBLISHING_BROKER: self.entry}
         self.wanting = {
-            number: {each.subscription for each in flow.members if self._wants(flow, each)}
+            number: {member.subscription for member in flow.members if self._wants(flow, member)}
             for number, flow in law.flows.items()
         }
         self.trees = {
@@ -162,7 +181,9 @@ class _Travel:
             crossings = self._crossings(frame)
             journey.crossings.extend(crossings)
             journey.copies.extend(self._copies(frame))
-            frames.extend(Frame(each.target, each.source, each.flows, each.delay) for each in crossings)
+            frames.extend(
+                Frame(crossing.target, crossing.source, crossing.flows, crossing.delay) for crossing in crossings
+            )
         return journey
 
     def _crossings(self, frame: Frame) -> list[Crossing]:
@@ -211,9 +232,9 @@ class _Travel:
         """The client's subscriptions that are to get the event in this flow."""
         own = client == self.event.publisher
         return {
-            each
-            for each in self.wanting[flow]
-            if self.law.subscriptions[each].client == client and not (own and self.law.subscriptions[each].no_local)
+            id_
+            for id_ in self.wanting[flow]
+            if self.law.subscriptions[id_].client == client and not (own and self.law.subscriptions[id_].no_local)
         }
 
     def _wants(self, flow: Flow, member: Member) -> bool:
@@ -224,7 +245,7 @@ class _Travel:
         )
 
     def _steered(self, flow: int) -> Tree:
-        return steered_tree(self.law.prices, self.entry, {self._broker(each) for each in self.wanting[flow]})
+        return steered_tree(self.law.prices, self.entry, {self._broker(member) for member in self.wanting[flow]})
 
     def _broker(self, subscription: int) -> int:
         return self.law.broker_of[self.law.subscriptions[subscription].client]
@@ -287,11 +308,11 @@ def _flows(plan: Plan) -> dict[int, Flow]:
 
 
 def _access_delays(scenario: Scenario, plan: Plan) -> dict[Link, float]:
-    """Between every client and its broker, both ways."""
+    """The delays between every client and its broker, both ways."""
     clients, brokers = plan.attachments["client"].to_numpy(), plan.attachments["broker"].to_numpy()
     access, delays = access_of(scenario), {}
     up, down = access.up(clients, brokers).delays, access.down(clients, brokers).delays
-    for client, broker, there, back in zip(*(each.tolist() for each in (clients, brokers, up, down)), strict=True):
+    for client, broker, there, back in zip(*(column.tolist() for column in (clients, brokers, up, down)), strict=True):
         delays[client, broker] = there
         delays[broker, client] = back
     return delays

@@ -1,7 +1,7 @@
-"""What routers tell each other about subscriptions, and what they ask their shell to do.
+"""The messages between routers, and the outputs that a router asks its shell to act on.
 
-A subscription and an advertisement are named by (id, version). Whoever made it gives it a higher version each time that
-it is made again, here or at another broker; under one version it never says anything else.
+A subscription and an advertisement are named by (id, version). Their maker gives them a higher version each time that
+they are made again, here or at another broker. Under one version they never say anything else.
 """
 
 from typing import TypeAlias
@@ -12,15 +12,16 @@ from overstory.filters import Filter
 
 Key: TypeAlias = tuple[int, int]  # id, version
 
-Attempt: TypeAlias = tuple[int, int, int]  # to move a subscription: id, version, how often it was tried
+Attempt: TypeAlias = tuple[int, int, int]  # to move a subscription: its id, its version, the number of the attempt
 
-LATE = -1  # the flow for subscriptions that no plan knows: flow 0 of the law, as planners number theirs from 0
+LATE = -1  # the late flow, for subscriptions that no plan knows. Planners number their own flows from 0
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """The sender says from the start all that it has to say of this epoch.
+    """The sender begins to tell all that it has to say of this epoch, from the start.
 
-    A broker that restarts comes with a higher incarnation; whatever an earlier one said, of any epoch, is void.
+    A broker that restarts comes with a higher incarnation. All messages of its earlier incarnations, of any epoch, are
+    void.
     """
 
     epoch: int
@@ -28,13 +29,13 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class Resynchronise(msgspec.Struct, frozen=True):
-    """The sender had not installed this epoch when it was told of it, and asks to be told again."""
+    """The sender had not installed this epoch yet when it was told of it, and asks to be told again."""
 
     epoch: int
 
 
 class Retired(msgspec.Struct, frozen=True):
-    """Of all epochs below this number, except those that it still has, nothing more comes from the sender."""
+    """The sender has let go of all epochs below a number, except those kept. Nothing more of them comes from it."""
 
     below: int
     kept: frozenset[int] = frozenset()
@@ -45,6 +46,8 @@ class Retired(msgspec.Struct, frozen=True):
 
 
 class Advertise(msgspec.Struct, frozen=True):
+    """A publisher behind the sender, or at it, may publish events that match this filter."""
+
     epoch: int
     flow: int
     key: Key
@@ -52,14 +55,16 @@ class Advertise(msgspec.Struct, frozen=True):
 
 
 class Unadvertise(msgspec.Struct, frozen=True):
+    """An advertisement, and all older versions of it, no longer hold."""
+
     epoch: int
     flow: int
     key: Key
-    withdrawn: bool = False  # it has run out on the way, and may come again
+    withdrawn: bool = False  # its lease has run out on the way, and it may come again
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """Whether anything may come over this link, or only what advertisements announce."""
+    """Whether any event may come over this link from the sender, or only advertised ones."""
 
     epoch: int
     flow: int
@@ -71,33 +76,37 @@ class Prune(msgspec.Struct, frozen=True):
 
     advertisement: int
     distance: int  # hops that are left to the critical broker
-    beyond: tuple[int, ...] = ()  # publications of the window that nobody wants within 0, 1, 2 … hops from here
+    beyond: tuple[int, ...] = ()  # publications of the window that nobody else wants within 0, 1, 2 … hops from here
 
 
 class Subscribe(msgspec.Struct, frozen=True):
+    """The sender wants events that match this filter."""
+
     epoch: int
     flow: int
     key: Key
     filter: Filter
-    triggered: bool = False  # by an unsubscription that left it uncovered, here or before
+    triggered: bool = False  # by an unsubscription that left this subscription uncovered, at the sender or before it
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
+    """The sender no longer wants events for this subscription's sake."""
+
     epoch: int
     flow: int
     key: Key
-    prunes: tuple[Prune, ...] | None = None  # None: all the way
-    withdrawn: bool = False  # it is alive, but another subscription on this link covers it
+    prunes: tuple[Prune, ...] | None = None  # how far the unsubscription goes; None: all the way
+    withdrawn: bool = False  # the subscription has not ended and may come again; for one, another may cover it here
 
 
 class Packed(msgspec.Struct, frozen=True):
-    """What one change led to on one link, in order."""
+    """All messages that one change led to on one link, in order."""
 
     messages: tuple["Subscribe | Unsubscribe", ...]
 
 
 class Renew(msgspec.Struct, frozen=True):
-    """All that the sender has said in this flow and stands by; whatever it leaves out has run out."""
+    """Renews the leases of all that the sender stands by in this flow. What the message leaves out has run out."""
 
     epoch: int
     flow: int
@@ -106,7 +115,7 @@ class Renew(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """Was renewed, but is not known here: to be said again."""
+    """Subscriptions and advertisements that were renewed but are not known to the sender, which asks for them."""
 
     epoch: int
     flow: int
@@ -115,8 +124,10 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """The sender and those behind it have said all that they have to say of this flow, now that the plan is here: in
-    the first round all advertisements, in the second all subscriptions too."""
+    """The sender and the brokers behind it have said all that they have to say of this flow, in one of two rounds.
+
+    The first round says so of all advertisements, and the second of all subscriptions too.
+    """
 
     epoch: int
     flow: int
@@ -124,18 +135,18 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """Nothing of this epoch comes any more: over this link in this flow's tree or, with an entry, from that broker."""
+    """No more events of this epoch come: over this link in this flow's tree or, with an entry, from that broker."""
 
     epoch: int
     flow: int
-    entry: int | None = None
+    entry: int | None = None  # the broker where events enter steered flows
 
 
 class Flush(msgspec.Struct, frozen=True):
     """Asks all brokers of a tree for an echo; see ``routing.moves``."""
 
     epoch: int
-    flow: int  # whose tree it spreads over
+    flow: int  # whose tree the flush spreads over
     move: Attempt
     target: int  # the flow that the subscription goes to
 
@@ -149,7 +160,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Echo(msgspec.Struct, frozen=True):
-    """Comes back over the tree of the flush, behind all events that were there before it."""
+    """The answer to a flush: comes back over its tree, behind all events that were in flight before the flush."""
 
     epoch: int
     flow: int
@@ -177,25 +188,27 @@ Message: TypeAlias = (
 
 
 class Send(msgspec.Struct, frozen=True):
+    """The shell is to send this message to a neighbour."""
+
     peer: int
     message: Message
 
 
 class Acknowledge(msgspec.Struct, frozen=True):
-    """To the client: its subscription has joined the flow for late ones."""
+    """The client is to be told that its subscription has joined the late flow."""
 
     client: int
     key: Key
 
 
 class Held(msgspec.Struct, frozen=True):
-    """This broker holds the epoch: its tables are as they should be. When all do, it can be activated."""
+    """This broker holds the epoch: its tables are complete. Once all brokers hold it, it can be activated."""
 
     epoch: int
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """Nothing of this epoch can come any more: it can be retired."""
+    """No event of this epoch can come to this broker any more: the epoch can be retired here."""
 
     epoch: int
 

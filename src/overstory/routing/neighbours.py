@@ -1,4 +1,7 @@
-"""What a neighbour's message leads to: one function for each kind. ``check`` says first whether it can be at all."""
+"""What follows from a neighbour's message: one function for each kind of message.
+
+``check`` comes first, and refuses an impossible message before anything changes.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -33,7 +36,7 @@ from overstory.routing.state import State
 
 
 def check(state: State, peer: int, message: Message) -> None:
-    """Raises a ``RoutingError`` before anything changes."""
+    """Raises a ``RoutingError`` if the neighbour cannot have sent this message. Nothing has changed then."""
     if isinstance(message, (Packed, Retired)) or message.epoch not in state.epochs:
         return
     flows = state.epochs[message.epoch].flows
@@ -52,17 +55,18 @@ def check(state: State, peer: int, message: Message) -> None:
 
 
 def check_together(packed: Packed) -> None:
-    """What is new to all of them may still contradict itself."""
+    """Raises a ``VersionError`` if two parts of a packed message contradict each other."""
     said: dict[tuple[int, int, Key], Filter] = {}
-    for each in packed.messages:
+    for part in packed.messages:
         if (
-            isinstance(each, Subscribe)
-            and said.setdefault((each.epoch, each.flow, each.key), each.filter) != each.filter
+            isinstance(part, Subscribe)
+            and said.setdefault((part.epoch, part.flow, part.key), part.filter) != part.filter
         ):
-            raise VersionError(f"subscription {each.key[0]} wants two things as version {each.key[1]} in one message")
+            raise VersionError(f"subscription {part.key[0]} wants two things as version {part.key[1]} in one message")
 
 
 def advertised(state: State, hop: int, message: Advertise) -> list[Output]:
+    """An advertisement floods the flow's tree, and subscriptions that meet it follow it back to the hop."""
     flow = _flow(state, message)
     if flow.knows_advertisement(message.key, message.filter):
         return []
@@ -72,6 +76,7 @@ def advertised(state: State, hop: int, message: Advertise) -> list[Output]:
 
 
 def unadvertised(state: State, hop: int, message: Unadvertise) -> list[Output]:
+    """An unadvertisement floods the flow's tree, and subscriptions that meet nothing else are withdrawn at the hop."""
     flow = _flow(state, message)
     known = flow.advertisements.get(message.key[0])
     orders = flow.unadvertise(message.key, state.now, message.withdrawn)
@@ -82,33 +87,37 @@ def unadvertised(state: State, hop: int, message: Unadvertise) -> list[Output]:
 
 
 def gated(state: State, peer: int, message: Gate) -> list[Output]:
+    """A neighbour opens or shuts its gate. This may change the gates from here to other neighbours, who are told."""
     flow = _flow(state, message)
     orders = flow.gate(peer, message.is_open)
     return [*state.messages(message.epoch, message.flow, orders), *state.gates(message.epoch, flow)]
 
 
 def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
+    """A neighbour's subscription goes on. If it is a newer version of one that a client has here, that one ends."""
     flow = _flow(state, message)
     if flow.knows_subscription(peer, message.key, message.filter):
         return []
     orders = flow.subscribe(peer, message.key, message.filter, state.now)
     if message.triggered:
-        orders = [(each, order._replace(triggered=order.filter is not None)) for each, order in orders]
+        orders = [(other, order._replace(triggered=order.filter is not None)) for other, order in orders]
     outputs = state.messages(message.epoch, message.flow, orders)
     home = state.homes.get(message.key[0])
     if home is not None and home.version < message.key[1]:  # its client has subscribed again elsewhere
         del state.homes[message.key[0]]
         state.end(message.key[0], message.key[1] - 1)
-        outputs += state.left(message.key[0], home)
+        outputs += state.leave_all(message.key[0], home)
     return outputs
 
 
 def unsubscribed(state: State, peer: int, message: Unsubscribe) -> list[Output]:
+    """A neighbour's unsubscription goes on as far as the policy says."""
     orders = _flow(state, message).unsubscribe(peer, message.key, state.now, message.prunes, message.withdrawn)
     return state.messages(message.epoch, message.flow, orders)
 
 
 def renewed(state: State, peer: int, message: Renew) -> list[Output]:
+    """A neighbour renews what it stands by. What it leaves out is withdrawn, and what is unknown here is asked for."""
     flow = _flow(state, message)
     left_out, unknown = flow.renew_advertisements(peer, message.advertisements, state.now)
     outputs = ran_out(state, peer, message.epoch, message.flow, left_out)
@@ -120,7 +129,7 @@ def renewed(state: State, peer: int, message: Renew) -> list[Output]:
 
 
 def ran_out(state: State, hop: int, epoch: int, flow: int, advertisements: Iterable[Key]) -> list[Output]:
-    """Advertisements that a hop no longer stands by."""
+    """Withdraws advertisements that a hop no longer stands by."""
     return [
         output
         for key in advertisements
@@ -129,6 +138,7 @@ def ran_out(state: State, hop: int, epoch: int, flow: int, advertisements: Itera
 
 
 def missed(state: State, peer: int, message: Missing) -> list[Output]:
+    """A neighbour does not know subscriptions or advertisements that were renewed: it is told of them again."""
     flow = _flow(state, message)
     outlet = flow.outlets.get(peer)
     if outlet is None:
@@ -143,6 +153,7 @@ def missed(state: State, peer: int, message: Missing) -> list[Output]:
 
 
 def settled(state: State, peer: int, message: Settled) -> list[Output]:
+    """A wave of settling came from a neighbour. It goes on, and this broker may hold the epoch now."""
     epoch = state.epochs[message.epoch]
     before = epoch.is_held
     outputs = state.to_those_up(epoch.settled(peer, message))
@@ -150,6 +161,7 @@ def settled(state: State, peer: int, message: Settled) -> list[Output]:
 
 
 def marked(state: State, peer: int, message: Marker) -> list[Output]:
+    """A marker came from a neighbour. It goes on, and the epoch may have drained here now."""
     epoch = state.epochs[message.epoch]
     before = epoch.has_drained
     outputs = state.to_those_up(epoch.marked(peer, message))
@@ -157,7 +169,7 @@ def marked(state: State, peer: int, message: Marker) -> list[Output]:
 
 
 def left_epochs(state: State, peer: int, message: Retired) -> list[Output]:
-    """The neighbour has let go of epochs that are still here: they need not wait for its markers."""
+    """A neighbour has let go of epochs that are still here: these need not wait for its markers to drain."""
     state.retirements[peer] = message
     outputs: list[Output] = []
     for number, epoch in state.epochs.items():
@@ -169,12 +181,12 @@ def left_epochs(state: State, peer: int, message: Retired) -> list[Output]:
 
 
 def asked_again(state: State, peer: int, message: Resynchronise) -> list[Output]:
-    """A neighbour that is down is told everything when it comes up."""
+    """A neighbour asks for everything about an epoch. If the neighbour is down, it is told when it comes up."""
     return state.introduced(message.epoch, peer, again=True) if peer in state.up else []
 
 
 def voided(state: State, peer: int) -> list[Output]:
-    """A neighbour has restarted: what it said before, in all epochs, does not count any more."""
+    """A neighbour has restarted: the messages of its earlier incarnations, in all epochs, are void."""
     state.retirements.pop(peer, None)
     outputs: list[Output] = []
     for number, epoch in state.epochs.items():
@@ -203,4 +215,4 @@ HANDLERS: dict[type, Callable[[State, int, Any], list[Output]]] = {
     Marker: marked,
     Resynchronise: asked_again,
 }
-MOVING = (Flush, Probe, Echo)  # what ``routing.moves`` takes
+MOVING = (Flush, Probe, Echo)  # messages that ``routing.moves`` handles

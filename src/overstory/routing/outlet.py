@@ -1,12 +1,13 @@
 """What a broker has told one neighbour about the subscriptions of one flow: the state that policies decide on.
 
-1. ``sent`` is what the neighbour holds from here, no more and no less, once it has read all that was sent.
-2. Every subscription of the outlet is in ``sent`` or is covered by one that is: no event is lost.
-3. A *left-over* is in ``sent`` though nobody here stands behind it any more. It stays because it covers others.
+1. ``sent`` is the set of subscriptions that the neighbour holds from here, no more and no less, once the neighbour has
+   read all messages.
+2. Every subscription of the outlet is in ``sent`` or is covered by one that is. So no event is lost.
+3. A *left-over* is in ``sent`` though no last hop stands behind it any more. It stays because it covers others.
 
-The containment graph knows who covers whom, so that a change looks at a subscription's neighbours in the graph and
-never at the whole table. Its roots are always sent. Subscriptions that equal each other are one node of it; one of
-them speaks for all.
+The containment graph knows which subscription covers which. So a change looks only at a subscription's neighbours in
+the graph, never at the whole table. The roots of the graph are always sent. Subscriptions that equal each other are one
+node, and one of them is sent for all.
 """
 
 from typing import NamedTuple
@@ -17,38 +18,41 @@ from overstory.routing.messages import Key, Prune
 
 
 class Order(NamedTuple):
-    """One thing to tell the neighbour."""
+    """A subscription or an unsubscription that the neighbour is to be told of."""
 
     key: Key
     filter: Filter | None  # None: an unsubscription
-    prunes: tuple[Prune, ...] | None = None
+    prunes: tuple[Prune, ...] | None = None  # these three as in ``Subscribe`` and ``Unsubscribe``
     withdrawn: bool = False
     triggered: bool = False
 
 
 class Outlet:
-    """To one neighbour in one flow."""
+    """The subscriptions of one flow that go towards one neighbour, and those of them that the neighbour was told of."""
 
     def __init__(self, peer: int, covering: bool) -> None:
         self.peer = peer
-        self.filters: dict[Key, Filter] = {}  # of all that it holds
+        self.filters: dict[Key, Filter] = {}  # of all subscriptions here, sent or not
         self.sent: set[Key] = set()
-        self.left_over: dict[Key, int] = {}  # and how many events came in vain for it
-        self.leaving: dict[Key, bool] = {}  # left-overs that go once what they cover is sent; whether only withdrawn
-        self.tokens, self.filled = 0.0, float("-inf")  # of the bucket, where there is one
+        self.left_over: dict[Key, int] = {}  # how many events came in vain for each
+        # Left-overs that go once the subscriptions that they cover are sent, and whether they are only withdrawn
+        self.leaving: dict[Key, bool] = {}
+        self.tokens, self.filled = 0.0, float("-inf")  # of the bucket of ``policies.paced``; when it was filled
         self._sources: dict[Key, int] = {}  # last hops that each came from: one, unless a client breaks the rules
         self._graph = ContainmentGraph() if covering else None
-        self._number: dict[Key, int] = {}
+        self._number: dict[Key, int] = {}  # of each subscription in the graph
         self._key: dict[int, Key] = {}
 
     def __contains__(self, key: Key) -> bool:
+        """Whether the subscription is here, sent or not."""
         return key in self._sources
 
     def __len__(self) -> int:
+        """The number of subscriptions here, sent or not."""
         return len(self._sources)
 
     def join(self, key: Key, wanted: Filter) -> bool:
-        """Takes a subscription in. Returns whether it is new and nothing that was here covers it."""
+        """Adds a subscription of a last hop. Returns whether it is new and no other one here covers it."""
         known = key in self._sources
         self._sources[key] = self._sources.get(key, 0) + 1
         self.left_over.pop(key, None)
@@ -63,23 +67,23 @@ class Outlet:
         return self._graph.is_root(number) and len(self._graph.equals(number)) == 1
 
     def take_back(self, key: Key) -> None:
-        """As if only one last hop stood behind it, which then leaves."""
+        """Makes the next ``leave`` the last one, however many last hops stand behind the subscription."""
         self._sources[key] = 1
 
     def leave(self, key: Key) -> bool:
-        """One last hop less stands behind the subscription. Returns whether none is left; it then is still here."""
+        """Removes one last hop of a subscription. Returns whether none is left; the subscription itself stays here."""
         self._sources[key] -= 1
         return self._sources[key] <= 0
 
     def keep(self, key: Key) -> None:
-        """Makes it a left-over. What was not sent quenches nothing, and goes."""
+        """Makes a subscription a left-over. One that was not sent quenches nothing, so it is dropped."""
         if key in self.sent:
             self.left_over[key] = 0
         else:
             self.drop(key)
 
     def drop(self, key: Key) -> list[Key]:
-        """Takes it out. Returns those that now have to be sent, since nothing that is sent covers them any more."""
+        """Removes a subscription, and returns those that have to be sent now because no sent one covers them."""
         exposed = self.exposed_by(key)
         del self._sources[key], self.filters[key]
         self.left_over.pop(key, None)
@@ -92,7 +96,7 @@ class Outlet:
         return exposed
 
     def exposed_by(self, key: Key) -> list[Key]:
-        """Those that would have to be sent if this one went."""
+        """The subscriptions that would have to be sent if this one went."""
         if self._graph is None:
             return []
         number = self._number[key]
@@ -101,23 +105,25 @@ class Outlet:
             covered = any(other in self.sent for other in equals) or not self._graph.is_root(number)
             return [] if covered or key not in self.sent else equals[:1]
         if not self._graph.is_root(number):
-            return []  # whatever covers this one covers them
+            return []  # a subscription that covers this one covers them, too
         return [self._key[child] for child in self._graph.resting_on(number) if not self._is_sent(child)]
 
     def covered_by(self, key: Key) -> list[Key]:
-        """Those sent ones that this one covers and does not equal, nearest first and no further than that."""
+        """The sent subscriptions that this one covers and does not equal: its children in the graph, no further."""
         if self._graph is None:
             return []
         children = self._graph.children(self._number[key])
-        return [each for child in children for each in self._equals(child) if each in self.sent]
+        return [covered for child in children for covered in self._equals(child) if covered in self.sent]
 
     def quenches(self, key: Key) -> bool:
-        """Whether some subscription that somebody stands behind is not sent because this one covers it."""
-        return any(self._sources[each] > 0 for each in self.exposed_by(key))
+        """Whether a subscription that some last hop stands behind is not sent because this one covers it."""
+        return any(self._sources[exposed] > 0 for exposed in self.exposed_by(key))
 
     def _equals(self, number: int) -> list[Key]:
+        """The subscriptions of one node of the graph."""
         assert self._graph is not None
         return [self._key[other] for other in self._graph.equals(number)]
 
     def _is_sent(self, number: int) -> bool:
-        return any(each in self.sent for each in self._equals(number))
+        """Whether a subscription of this node is sent."""
+        return any(equal in self.sent for equal in self._equals(number))

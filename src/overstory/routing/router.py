@@ -1,34 +1,38 @@
-"""A broker's mind: inputs in, outputs out. No I/O, no clock, no randomness; what time it is, ``tick`` says.
+"""A broker's mind: inputs in, outputs out. It has no I/O, no clock and no randomness; ``tick`` tells it the time.
 
 What may be relied on:
 
-1. Every input returns what is to be sent, in order. Links keep that order; then no event is lost and none comes twice.
-2. An input that cannot be raises a ``RoutingError``, and the state is as it was before:
-   ``UnknownTreeError`` for a flow that the epoch does not have, or a sender that is no neighbour in its tree;
-   ``EpochError`` for an epoch that is not there, is there already, or has not drained;
+1. Every input returns the messages to be sent, in order. As long as links keep that order, no event is lost and none
+   is delivered twice.
+2. An impossible input raises a ``RoutingError`` and leaves the state as it was:
+   ``UnknownTreeError`` for a flow that the epoch does not have, or a sender that is no neighbour in the flow's tree;
+   ``EpochError`` for an epoch that is not installed, is installed already, or has not drained;
    ``VersionError`` for a subscription or an advertisement that says something else under the same version.
-3. Ignored, because it is old news: what was said before; an unsubscription of something never seen, or of a version
-   that a newer one has replaced; a subscription that has ended; a tuple for an advertisement that is not known;
-   a message of an epoch that was retired.
-4. A message of an epoch that is not installed yet is dropped: a neighbour may have been told first. Once it is
-   installed, the neighbour is asked to begin again, and what it says of the epoch before it does so does not count.
-5. A subscription whose id comes with a higher version takes the place of the older one at this broker. A host that
-   hears of a newer one elsewhere ends its own; it need not hear, if another one covers that on the way, so whoever
-   moves a client unsubscribes it where it was.
-6. A neighbour that is down is told nothing. What it said stays for two leases. When it is up again it is told
-   everything, and that this is all; what it says again is old news.
-7. A broker that restarts comes with a higher incarnation, installs every epoch that others may still have and then
-   activates the one that the network is on. What its earlier incarnations said is void, in whatever order it is up
-   and installs. Frames of an epoch that is not installed raise an ``EpochError``, and are lost.
-8. An epoch that has drained here may be retired at once. A neighbour whose last marker was lost is told that nothing
-   more comes from here.
-9. Time is what ``tick`` said last. What comes between two ticks is taken to come at the first, and is kept for two
-   leases from the second.
+3. Old news is ignored: a message that repeats an earlier one; an unsubscription of a subscription never seen, or of a
+   version that a newer one has replaced; a subscription that has ended; a ``Prune`` for an unknown advertisement; a
+   message of a retired epoch.
+4. A message of an epoch that is not installed yet is dropped, because the neighbour may have been told of the plan
+   first. Once the epoch is installed, the neighbour is asked to begin again. Until it begins, its messages of that
+   epoch do not count.
+5. A subscription whose id comes with a higher version replaces the older version at this broker. A host that hears of
+   a newer version elsewhere ends its own. It may never hear of the newer version, if another subscription covers that
+   one on the way. So whoever moves a client unsubscribes it at its old broker.
+6. A neighbour that is down is told nothing. The subscriptions and advertisements that it sent stay for two leases.
+   When the neighbour is up again, it is told everything, and that this is everything. What it repeats is old news.
+7. A broker that restarts comes with a higher incarnation. It installs every epoch that others may still have, and then
+   activates the one that the network is on. All messages of its earlier incarnations are void, whether it comes up
+   before or after it installs. Frames of an epoch that is not installed raise an ``EpochError``, and are lost.
+8. An epoch that has drained here may be retired at once. A neighbour that lost the last marker is told that nothing
+   more of this epoch comes from here.
+9. The time is that of the last ``tick``. Messages between two ticks count as arriving at the earlier tick. Leases are
+   checked at a tick: a subscription or an advertisement of a neighbour has run out if it was last renewed more than
+   two leases before the previous tick. So where ticks are evenly spaced, it stays for at least two leases from the
+   later of the two ticks that it came between.
 
-How to think about it: per epoch there are flows, per flow a tree, and per neighbour in a tree an outlet, which holds
-what the neighbour was told (``outlet``). A policy decides what that is (``policy``). The table is the other direction:
-what neighbours and clients told this broker, as one index for all flows (``table``). Control comes one message at a
-time; publications come in batches, and leave as arrays.
+How to think about it: an epoch has flows, a flow has a tree, and each neighbour in a tree has an outlet. The outlet
+holds the subscriptions that the neighbour was told of (``outlet``), and a policy decides which these are (``policy``).
+The forwarding table is the other direction: the subscriptions that neighbours and clients told this broker of, as one
+index for all flows (``table``). Control messages come one at a time. Publications come in batches and leave as arrays.
 """
 
 from dataclasses import replace
@@ -78,17 +82,21 @@ WINDOW = 3600.0  # seconds of statistics
 
 
 class RouterStatistics(msgspec.Struct, frozen=True):
-    entries: int  # of tables, in all epochs
+    """How much a router holds, as counts at one moment."""
+
+    entries: int  # in the forwarding tables of all epochs
     subscriptions: int  # of clients here
     sent: int  # subscriptions that neighbours hold from here
-    left_over: int  # those of them that nobody stands behind
+    left_over: int  # sent subscriptions that no hop stands behind any more
     epochs: int
-    window: int  # rows of statistics
-    ended: int  # unsubscriptions and unadvertisements that are remembered
+    window: int  # rows of publication statistics
+    ended: int  # tombstones: unsubscriptions and unadvertisements that are remembered
     dropped: int  # messages of epochs that were not installed yet, since the router began
 
 
 class Router:
+    """The mind of one broker. Inputs are methods, and return the outputs that the broker's shell has to act on."""
+
     def __init__(
         self,
         broker: int,
@@ -98,18 +106,18 @@ class Router:
         now: float = 0.0,
         incarnation: int = 0,
     ) -> None:
-        """``incarnation``: a higher number each time that the broker restarts with nothing of what it knew."""
+        """``incarnation`` is a higher number each time that the broker restarts without its state."""
         self.lease = lease
         self.state = State(broker, policy, incarnation)
         self.state.now = self._renewed = now
         self._window = window
-        self._looked = float("-inf")  # when it was last seen to what waits
+        self._policy_ticked = float("-inf")  # when the policy last looked at the orders that wait
         self._moves = Moves(self.state)
 
     # Neighbours and plans
 
     def neighbour_up(self, peer: int) -> list[Output]:
-        """The neighbour is told everything, and of what it spoke too early it is asked again."""
+        """A neighbour is up: it is told everything, and asked again about the epochs that it spoke of too early."""
         if peer in self.state.up:
             return []
         self.state.up.add(peer)
@@ -123,6 +131,7 @@ class Router:
         return outputs
 
     def neighbour_down(self, peer: int) -> list[Output]:
+        """A neighbour is down: its outlets are closed, and the entries that it sent stay until their leases end."""
         self.state.up.discard(peer)
         for epoch in self.state.epochs.values():
             for flow in epoch.flows.values():
@@ -131,7 +140,10 @@ class Router:
         return []
 
     def install(self, share: Share) -> list[Output]:
-        """This input or a later one says that the epoch is ``Held`` here. Nothing uses it until it is activated."""
+        """Installs this broker's share of a plan as a new epoch. No event uses the epoch until it is activated.
+
+        This input or a later one returns ``Held`` once the epoch's tables are complete here.
+        """
         if share.epoch in self.state.epochs or self.state.is_past(share.epoch):
             raise EpochError(f"epoch {share.epoch} has been installed before; a new plan needs a higher number")
         if LATE not in share.flows:
@@ -154,24 +166,27 @@ class Router:
         return outputs
 
     def activate(self, number: int) -> list[Output]:
-        """To be called once all brokers have said that they hold the epoch. Older ones end here, and drain."""
+        """Stamps events that enter here with this epoch from now on. Older epochs end here, and begin to drain.
+
+        To be called once all brokers have said that they hold the epoch.
+        """
         if number not in self.state.epochs:
             raise EpochError(f"epoch {number} is not installed here")
         if self.state.active is not None and number <= self.state.active:
             raise EpochError(f"epoch {number} comes before epoch {self.state.active}, which is active")
         is_first, self.state.active = self.state.active is None, number
         outputs: list[Output] = []
-        if is_first:  # perhaps after a restart: neighbours wait for no marker of epochs that are not here
+        if is_first:  # perhaps after a restart: neighbours need not wait for markers of epochs that are not here
             outputs += [Send(peer, self._retired()) for peer in sorted(self.state.up)]
-        for each in sorted(self.state.epochs):
-            if each < number and not self.state.epochs[each].draining.begun:
-                outputs += self.state.to_those_up(self.state.epochs[each].end())
-                outputs += self.state.drained(each)
+        for older in sorted(self.state.epochs):
+            if older < number and not self.state.epochs[older].draining.begun:
+                outputs += self.state.to_those_up(self.state.epochs[older].end())
+                outputs += self.state.drained(older)
         self.state.too_early = {peer: latest for peer, latest in self.state.too_early.items() if latest > number}
         return outputs
 
     def retire(self, number: int) -> list[Output]:
-        """Lets go of an epoch that has drained, or of one that is given up before it was activated anywhere."""
+        """Lets go of an epoch that has drained, or of one that is given up before any broker activated it."""
         if number not in self.state.epochs:
             raise EpochError(f"epoch {number} is not installed here")
         was_used = self.state.active is not None and number <= self.state.active
@@ -181,7 +196,7 @@ class Router:
         self.state.retired = max(self.state.retired, number)
         self._moves.forget(number)
         for id_, home in list(self.state.homes.items()):
-            home.joined = {each for each in home.joined if each[0] != number}
+            home.joined = {joined for joined in home.joined if joined[0] != number}
             if not home.joined and (self.state.epochs or home.planned):  # else it waits for the next plan
                 del self.state.homes[id_]
         return []
@@ -189,7 +204,7 @@ class Router:
     # Clients
 
     def advertise(self, client: int, id_: int, version: int, announced: Filter) -> list[Output]:
-        """In all flows that its events may enter, of this epoch and those to come."""
+        """A client advertises a filter: in every flow that its events may enter, now and in epochs to come."""
         for _, flow in self.state.flows():
             flow.knows_advertisement((id_, version), announced)
         if self.state.unannounced.holds(id_, version):
@@ -202,6 +217,7 @@ class Router:
         ]
 
     def unadvertise(self, client: int, id_: int, version: int) -> list[Output]:
+        """A client takes back this version of an advertisement, and all before it."""
         known = self.state.announced.get(id_)
         if known is not None and known[1][1] <= version:
             del self.state.announced[id_]
@@ -212,7 +228,7 @@ class Router:
         return outputs
 
     def narrow(self, narrowed: bool = True) -> list[Output]:
-        """From now on clients here publish only what they have advertised; or anything again."""
+        """Clients here publish only what they have advertised from now on, or anything if ``narrowed`` is false."""
         self.state.narrowed = narrowed
         outputs: list[Output] = []
         for number, flow in self.state.flows():
@@ -222,6 +238,7 @@ class Router:
         return outputs
 
     def _announce(self, number: int, client: int, key: Key, announced: Filter) -> list[Output]:
+        """Advertises in the flows of one epoch that the filter meets, and ends older versions in the other flows."""
         outputs: list[Output] = []
         for flow in self.state.epochs[number].flows.values():
             older = flow.advertisements.get(key[0])
@@ -233,7 +250,7 @@ class Router:
         return outputs
 
     def subscribe(self, client: int, id_: int, version: int, wanted: Filter, no_local: bool = False) -> list[Output]:
-        """Joins the flow for late subscriptions of every epoch, and is acknowledged."""
+        """A client's subscription joins the late flow of every epoch, and is acknowledged."""
         if any(PUBLISHING_BROKER in box.sets for box in wanted.boxes):
             raise RoutingError(f"subscription {id_} asks for {PUBLISHING_BROKER}, which only plans may use")
         home = self.state.homes.get(id_)
@@ -248,11 +265,11 @@ class Router:
             orders = flow.subscribe(client, (id_, version), wanted, self.state.now, client=True, no_local=no_local)
             outputs += self.state.messages(number, LATE, orders)
         if home is not None:
-            outputs += self.state.left(id_, home)
+            outputs += self.state.leave_all(id_, home)
         return [*outputs, Acknowledge(client, (id_, version))]
 
     def unsubscribe(self, client: int, id_: int, version: int) -> list[Output]:
-        """What is not here is remembered, so that it stays away should it come after all."""
+        """A client's subscription leaves all its flows. One that is not here is remembered, so that it stays away."""
         home = self.state.homes.get(id_)
         if home is not None and home.version > version:
             return []
@@ -260,16 +277,16 @@ class Router:
         if home is None or home.client != client:
             return []
         del self.state.homes[id_]
-        return self.state.left(id_, home)
+        return self.state.leave_all(id_, home)
 
     def move(self, id_: int, flow: int) -> list[Output]:
-        """From the flow for late subscriptions to a better one, which carries all that the subscription wants."""
+        """Moves a subscription from the late flow to one that carries every event that the subscription wants."""
         return self._moves.start(id_, flow)
 
     # Publications
 
     def enter(self, batch: Batch, ids: Ints, publishers: Ints, advertisements: Ints | None = None) -> Frames:
-        """Stamps what clients here published with the active epoch and its flows; what enters no flow is left out."""
+        """Stamps events of clients here with the active epoch and its flows. Events that enter no flow are left out."""
         if self.state.active is None:
             raise EpochError("no epoch is active here yet")
         size = len(batch)
@@ -287,27 +304,27 @@ class Router:
             [{}] * size,
             header,
         )
-        begun = [each for each in self.state.epochs[self.state.active].entered(bare) if each[1]]
+        begun = [entering for entering in self.state.epochs[self.state.active].entered(bare) if entering[1]]
         rows = np.array([event for event, _, _ in begun], np.int64)
         frames = bare.take(rows, [flows for _, flows, _ in begun], NOWHERE)
         return replace(frames, routes=[routes for _, _, routes in begun])
 
     def match(self, frames: Frames) -> Matches:
-        """What ``decide`` needs; of use to whoever wants to match ahead."""
+        """Which table entries match each frame. ``decide`` takes the answer, so that a caller can match ahead."""
         return self.state.epoch(frames.epoch).table.match(frames)
 
     def decide(self, frames: Frames, matches: Matches | None = None) -> Routed:
-        """Where the frames go. Changes nothing."""
+        """Where the frames go. This changes nothing."""
         table = self.state.epoch(frames.epoch).table
         return table.route(frames, table.match(frames) if matches is None else matches, self.state.broker)
 
     def publish(self, frames: Frames) -> tuple[Routed, list[Output]]:
-        """Frames that came from a neighbour or entered here: where they go, and what else follows from them."""
+        """Routes frames that came from a neighbour or entered here, and returns the messages that follow from them."""
         routed = self._moves.once(frames, self.decide(frames))
         return routed, self.note(frames, routed)
 
     def note(self, frames: Frames, routed: Routed) -> list[Output]:
-        """Keeps what was decided as statistics, for policies that want them."""
+        """Records the decisions in the window of statistics, if the policy uses one."""
         if not self.state.policy.statistics:
             return []
         at = routed.delivered_frames
@@ -328,28 +345,29 @@ class Router:
         return outputs
 
     def came_in_vain(self, number: int, flows: Flows, peer: int, event: Attributes) -> list[Output]:
-        """A neighbour sent an event that nobody here wants: the policy may want to know."""
+        """A neighbour sent an event that no neighbour or client of this broker wants: the policy is told."""
         outputs: list[Output] = []
-        for each in sorted(flows):
-            flow = self.state.epoch(number).flows.get(each)
+        for flow_number in sorted(flows):
+            flow = self.state.epoch(number).flows.get(flow_number)
             outlet = None if flow is None else flow.outlets.get(peer)
             if outlet is not None:
                 orders = self.state.policy.wasted(outlet, [event])
-                outputs += self.state.messages(number, each, [(peer, order) for order in orders])
+                outputs += self.state.messages(number, flow_number, [(peer, order) for order in orders])
         return outputs
 
     # Neighbours' messages, and time
 
     def receive(self, peer: int, message: Message) -> list[Output]:
+        """Handles one control message of a neighbour. A packed message is checked whole before any part is handled."""
         if isinstance(message, Packed):
             check_together(message)
-            for each in message.messages:
-                check(self.state, peer, each)
-            return [output for each in message.messages for output in self.receive(peer, each)]
+            for packed in message.messages:
+                check(self.state, peer, packed)
+            return [output for packed in message.messages for output in self.receive(peer, packed)]
         if isinstance(message, Retired):
             return left_epochs(self.state, peer, message)
         if message.epoch not in self.state.epochs:
-            return self._not_here(peer, message)
+            return self._of_absent_epoch(peer, message)
         check(self.state, peer, message)
         if isinstance(message, Begin):
             return self._begun(peer, message)
@@ -359,8 +377,8 @@ class Router:
             return self._moves.receive(peer, message)
         return HANDLERS[type(message)](self.state, peer, message)
 
-    def _not_here(self, peer: int, message: Message) -> list[Output]:
-        """A message of an epoch that has gone, or is yet to come: then the neighbour will be asked to begin again."""
+    def _of_absent_epoch(self, peer: int, message: Message) -> list[Output]:
+        """Ignores a message of a past epoch. One of an epoch yet to come is dropped, and will be asked for again."""
         assert not isinstance(message, (Packed, Retired))
         if self.state.is_past(message.epoch):
             is_answered = isinstance(message, Resynchronise) and self.state.active is not None
@@ -370,7 +388,7 @@ class Router:
         return []
 
     def _begun(self, peer: int, message: Begin) -> list[Output]:
-        """From here on all counts that the neighbour says of the epoch. If it has restarted, nothing else does."""
+        """A neighbour's messages of this epoch count from now on. If it has restarted, its older ones are all void."""
         self.state.epochs[message.epoch].not_begun.discard(peer)
         known = self.state.incarnations.get(peer, message.incarnation)
         self.state.incarnations[peer] = max(known, message.incarnation)
@@ -380,17 +398,18 @@ class Router:
         return voided(self.state, peer)
 
     def _retired(self) -> Retired:
+        """The message that says which epochs this broker has let go of."""
         assert self.state.active is not None
         return Retired(self.state.active, frozenset(self.state.epochs))
 
     def tick(self, now: float) -> list[Output]:
-        """It is later now: what was waiting for that is sent, and leases are renewed."""
+        """Sets the time, sends the orders that were waiting for it, and renews leases."""
         if now < self.state.now:
             raise RoutingError(f"time goes backwards, from {self.state.now} to {now}")
         before, self.state.now = self.state.now, now
         outputs: list[Output] = []
-        if self.state.policy.waits and now - self._looked >= self.state.policy.waits:
-            self._looked = now
+        if self.state.policy.waits and now - self._policy_ticked >= self.state.policy.waits:
+            self._policy_ticked = now
             for number, flow in self.state.flows():
                 for peer, outlet in flow.outlets.items():
                     if self.state.policy.is_due(outlet):
@@ -403,12 +422,13 @@ class Router:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a tick is needed for something other than leases."""
+        """Whether the policy needs a tick, apart from those that leases need."""
         return self.state.policy.waits > 0 and any(
             self.state.policy.is_due(outlet) for _, flow in self.state.flows() for outlet in flow.outlets.values()
         )
 
     def statistics(self) -> RouterStatistics:
+        """Counts what the router holds at this moment."""
         outlets = [outlet for _, flow in self.state.flows() for outlet in flow.outlets.values()]
         return RouterStatistics(
             entries=sum(len(epoch.table) for epoch in self.state.epochs.values()),
@@ -424,7 +444,7 @@ class Router:
         )
 
     def filters(self, number: int) -> list[tuple[int, int, int, Filter]]:
-        """The table as rows of a plan's ``filters``: flow, from here, to a neighbour, what crosses."""
+        """The forwarding table as rows of a plan's ``filters``: flow, this broker, the peer, the filter."""
         rows = []
         for flow in self.state.epoch(number).flows.values():
             for peer in sorted(flow.share.neighbours - flow.share.rows.keys()):
@@ -435,7 +455,7 @@ class Router:
         return rows
 
     def _renewals(self, old: float) -> list[Output]:
-        """What was said before then and not renewed has run out."""
+        """Lets go of everything that was last renewed before the time ``old``, and renews this broker's own leases."""
         outputs: list[Output] = []
         self.state.ended.expire(old)
         self.state.unannounced.expire(old)
@@ -444,14 +464,15 @@ class Router:
             epoch.unadvertised.expire(old)
         for number, flow in self.state.flows():
             for peer in sorted(flow.share.neighbours):
-                late = flow.advertised_by(peer, before=old)
-                outputs += ran_out(self.state, peer, number, flow.share.number, late)
+                expired = flow.advertised_by(peer, before=old)
+                outputs += ran_out(self.state, peer, number, flow.share.number, expired)
             outputs += self.state.messages(number, flow.share.number, flow.expire(old, self.state.now))
             outputs += [self.state.renewal(number, flow, peer) for peer in sorted(flow.outlets)]
         return outputs + self._moves.renew(old)
 
 
 def _is_same(home: Home, id_: int, version: int, client: int, wanted: Filter, no_local: bool) -> bool:
+    """Whether the subscription repeats the one at home. Raises a ``VersionError`` if it differs under one version."""
     if home.version < version:
         return False
     if home.filter != wanted or home.client != client or home.no_local != no_local:

@@ -1,4 +1,7 @@
-"""A broker's share of a plan: what its router installs. Made from the whole plan, once, and checked there."""
+"""A broker's share of a plan, which its router installs. All shares are made from the whole plan at once.
+
+The trees of the plan are checked on that occasion.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,15 +20,17 @@ Link = tuple[int, int]
 
 
 class FlowShare(msgspec.Struct, frozen=True):
+    """One flow of a plan, as one broker needs to know it."""
+
     number: int
     events: Filter  # E
-    neighbours: frozenset[int]  # in its tree
-    rows: dict[int, Filter] = {}  # for links from here, to brokers and clients
-    everyone_advertises: bool = True  # every broker, everything, until it narrows that; else only what it announces
+    neighbours: frozenset[int]  # of the broker in the flow's tree
+    rows: dict[int, Filter] = {}  # the plan's filters for links from the broker, by neighbour or client
+    everyone_advertises: bool = True  # every broker advertises everything until it narrows that; else what it announces
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A subscription of a client here, and the part of it that a flow serves."""
+    """A subscription of a client of the broker, and the part of the subscription that a flow serves."""
 
     flow: int
     subscription: int
@@ -36,7 +41,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Steered(msgspec.Struct, frozen=True):
-    """A member of a steered flow, wherever it is: an entry broker has to know them all."""
+    """A member of a steered flow at any broker. An entry broker has to know all of them."""
 
     flow: int
     filter: Filter
@@ -44,6 +49,8 @@ class Steered(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
+    """All that one broker needs to know of a plan."""
+
     epoch: int
     flows: dict[int, FlowShare]  # LATE among them
     members: tuple[Member, ...] = ()
@@ -57,31 +64,34 @@ class Share(msgspec.Struct, frozen=True):
 def tree_shares(
     tree: Iterable[Link], epoch: int = 0, everyone_advertises: bool = True, brokers: Iterable[int] = ()
 ) -> dict[int, Share]:
-    """Of a plan that has only the flow for late subscriptions, on this tree."""
+    """The shares of all brokers of a plan that has only the late flow, on this tree."""
     neighbours = _neighbours(tree, brokers)
     everything = parse_filter(EVERYTHING)
     return {
-        broker: Share(epoch, {LATE: FlowShare(LATE, everything, near, {}, everyone_advertises)})
-        for broker, near in neighbours.items()
+        broker: Share(epoch, {LATE: FlowShare(LATE, everything, peers, {}, everyone_advertises)})
+        for broker, peers in neighbours.items()
     }
 
 
 def shares_of(
     scenario: Scenario, plan: Plan, epoch: int, versions: Mapping[int, int] | None = None
 ) -> dict[int, Share]:
-    """Of every broker. Raises a ``DataError`` if a tree is none. ``versions`` are those of subscriptions that clients
-    have made since; those that only the scenario knows are version 0."""
+    """The shares of all brokers of a plan. Raises a ``DataError`` if a flow's links are not a tree.
+
+    ``versions`` has the versions of subscriptions that clients have made; those that only the scenario knows have
+    version 0.
+    """
     brokers: list[int] = scenario.brokers["id"].to_pylist()
     flows = _flow_shares(scenario, plan, brokers)
     members, steered, planned = _members(scenario, plan, versions or {})
-    steering = {each.flow for each in steered}
+    steering = {member.flow for member in steered}
     clients: dict[int, set[int]] = defaultdict(set)
     for row in plan.attachments.to_pylist():
         clients[row["broker"]].add(row["client"])
     prices = _prices(scenario) if steered else {}
 
-    # Flows whose events have somewhere to go from a broker, tree or no tree
-    used = {broker: {LATE, *steering, *(each.flow for each in members[broker])} for broker in brokers}
+    # Flows that a broker needs though it has no neighbour in their trees and no rows for them
+    used = {broker: {LATE, *steering, *(member.flow for member in members[broker])} for broker in brokers}
     return {
         broker: Share(
             epoch,
@@ -102,9 +112,9 @@ def shares_of(
 
 
 def _flow_shares(scenario: Scenario, plan: Plan, brokers: list[int]) -> dict[int, dict[int, FlowShare]]:
-    """All flows at all brokers; that for late subscriptions has the network's spanning tree."""
+    """All flows at all brokers. The late flow has the network's minimum spanning tree."""
     trees = _trees(plan, brokers)
-    ends = [scenario.network.ids[each].tolist() for each in minimum_spanning_tree(scenario.network)]
+    ends = [scenario.network.ids[side].tolist() for side in minimum_spanning_tree(scenario.network)]
     late, everything = _neighbours(zip(*ends, strict=True), brokers), parse_filter(EVERYTHING)
     rows: dict[tuple[int, int], dict[int, Filter]] = defaultdict(dict)
     for row in plan.filters.to_pylist():
@@ -118,13 +128,14 @@ def _flow_shares(scenario: Scenario, plan: Plan, brokers: list[int]) -> dict[int
 
 
 def _prices(scenario: Scenario) -> dict[Link, float]:
+    """The prices of the links between brokers."""
     network = scenario.network
     sources, targets = network.ids[network.sources].tolist(), network.ids[network.targets].tolist()
     return dict(zip(zip(sources, targets, strict=True), network.prices.tolist(), strict=True))
 
 
 def _trees(plan: Plan, brokers: list[int]) -> dict[int, dict[int, frozenset[int]]]:
-    """The neighbours of every broker in each flow. All brokers are in each, alone if its tree does not hold them."""
+    """The neighbours of every broker in each flow's tree. A broker outside a tree has none there."""
     links: dict[int, list[Link]] = {flow: [] for flow in plan.flows["flow"].to_pylist()}
     problems = []
     joined: dict[int, dict[int, int]] = {flow: {} for flow in links}
@@ -139,32 +150,34 @@ def _trees(plan: Plan, brokers: list[int]) -> dict[int, dict[int, frozenset[int]
         else:
             joined[flow][_root(joined[flow], u)] = _root(joined[flow], v)
             links[flow].append((u, v))
-    for flow, some in links.items():
-        if len({_root(joined[flow], end) for link in some for end in link}) > 1:
+    for flow, tree in links.items():
+        if len({_root(joined[flow], end) for link in tree for end in link}) > 1:
             problems.append(Problem("trees", None, None, f"the tree of flow {flow} is in several pieces"))
     if problems:
         raise DataError("the plan cannot be installed:", problems)
-    return {flow: _neighbours(some, brokers) for flow, some in links.items()}
+    return {flow: _neighbours(tree, brokers) for flow, tree in links.items()}
 
 
 def _root(joined: dict[int, int], broker: int) -> int:
+    """The broker that stands for all brokers that are connected to this one so far."""
     while joined.get(broker, broker) != broker:
         broker = joined[broker]
     return broker
 
 
 def _neighbours(tree: Iterable[Link], brokers: Iterable[int]) -> dict[int, frozenset[int]]:
-    near: dict[int, set[int]] = {broker: set() for broker in brokers}
+    """The neighbours of every broker in a tree."""
+    neighbours: dict[int, set[int]] = {broker: set() for broker in brokers}
     for u, v in tree:
-        near.setdefault(u, set()).add(v)
-        near.setdefault(v, set()).add(u)
-    return {broker: frozenset(some) for broker, some in near.items()}
+        neighbours.setdefault(u, set()).add(v)
+        neighbours.setdefault(v, set()).add(u)
+    return {broker: frozenset(peers) for broker, peers in neighbours.items()}
 
 
 def _members(
     scenario: Scenario, plan: Plan, versions: Mapping[int, int]
 ) -> tuple[Mapping[int, list[Member]], tuple[Steered, ...], dict[int, int]]:
-    """By broker; those of steered flows; and the versions of all of them."""
+    """The members by broker, the members of steered flows, and the versions of all planned subscriptions."""
     broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
     subscriptions = {row["id"]: row for row in scenario.subscriptions.to_pylist()}
     is_steered = {row["flow"]: row["kind"] == STEERED for row in plan.flows.to_pylist()}

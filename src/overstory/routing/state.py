@@ -1,4 +1,4 @@
-"""What a router knows, and the few changes that all inputs are made of."""
+"""The state of a router, and the few changes of state that all inputs are made of."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,147 +31,165 @@ from overstory.routing.tombstones import Tombstones
 
 
 class Home(msgspec.Struct):
-    """A subscription whose client is here, and the flows (epoch, flow) that it has joined."""
+    """A subscription whose client is at this broker, its host, and the flows that it has joined."""
 
     client: int
     version: int
     filter: Filter
     no_local: bool
-    joined: set[tuple[int, int]]
-    planned: bool = False  # a plan has brought it here, no client
+    joined: set[tuple[int, int]]  # epoch and flow
+    planned: bool = False  # the subscription came with a plan; no client has made it here
 
 
 class State:
+    """All that one router knows, apart from the subscriptions that are between two flows (``moves``)."""
+
     def __init__(self, broker: int, policy: Policy, incarnation: int) -> None:
         self.broker, self.policy, self.incarnation = broker, policy, incarnation
         self.now = 0.0
         self.epochs: dict[int, Epoch] = {}
         self.active: int | None = None  # the epoch that events are stamped with
-        self.retired = -1  # and all before it
-        self.up: set[int] = set()
+        self.retired = -1  # this epoch was let go, and so were all before it
+        self.up: set[int] = set()  # neighbours
         self.homes: dict[int, Home] = {}
         self.announced: dict[int, tuple[int, Key, Filter]] = {}  # by clients here: client, advertisement, filter
         self.unannounced: Tombstones[int] = Tombstones()  # advertisements that clients here took back
-        self.narrowed = False  # clients here publish nothing else
+        self.narrowed = False  # whether clients here publish only what they have advertised
         self.ended: Tombstones[int] = Tombstones()  # subscriptions that clients here took back
         self.incarnations: dict[int, int] = {}  # of neighbours
-        self.retirements: dict[int, Retired] = {}  # what each neighbour said last of the epochs that it has left
+        self.retirements: dict[int, Retired] = {}  # the last such message of each neighbour
         self.too_early: dict[int, int] = {}  # the latest epoch of which a neighbour spoke before it was installed here
         self.dropped = 0  # messages that came too early
 
     def epoch(self, number: int) -> Epoch:
+        """The epoch of this number. Raises an ``EpochError`` if it is not installed."""
         if number not in self.epochs:
             raise EpochError(f"epoch {number} is not installed at broker {self.broker}")
         return self.epochs[number]
 
     def is_past(self, number: int) -> bool:
-        """Whether an epoch that is not here will not come any more."""
+        """Whether an epoch that is not installed here was retired, or comes before the active one."""
         return number <= self.retired or (self.active is not None and number < self.active)
 
     def end(self, id_: int, version: int) -> None:
-        """No client here has this version of the subscription any more, or an older one, nor will have."""
+        """This version of a subscription, and all before it, have ended at this broker for good."""
         self.ended.add(id_, version, self.now)
 
     def flows(self) -> Iterable[tuple[int, Flow]]:
-        """With the epoch of each."""
+        """All flows of all epochs, each with the number of its epoch."""
         return ((number, flow) for number, epoch in self.epochs.items() for flow in epoch.flows.values())
 
     def introduced(self, number: int, peer: int, again: bool) -> list[Output]:
-        """All that a neighbour has to know of an epoch. ``again``: it may know something that no longer holds."""
+        """Everything that a neighbour has to know of an epoch.
+
+        ``again`` means that the neighbour may still know something that no longer holds.
+        """
         flows = [flow for flow in self.epochs[number].flows.values() if peer in flow.share.neighbours]
         outputs: list[Output] = [Send(peer, Begin(number, self.incarnation))] if flows else []
         for flow in flows:
-            outputs += self._told(number, flow, peer)
+            outputs += self._opened(number, flow, peer)
             if again:
                 if flow.share.everyone_advertises:
                     outputs.append(Send(peer, Gate(number, flow.share.number, flow.gate_to(peer))))
                 outputs.append(self.renewal(number, flow, peer))
-        return outputs + list(self.epochs[number].said_again(peer)) if again else outputs
+        return outputs + list(self.epochs[number].told_again(peer)) if again else outputs
 
     def renewal(self, number: int, flow: Flow, peer: int) -> Send:
-        """All that this broker has said in the flow and stands by."""
+        """The message that renews all subscriptions and advertisements that this broker stands by in a flow."""
         return Send(peer, Renew(number, flow.share.number, flow.renewed(peer), flow.renewed_advertisements(peer)))
 
-    def _told(self, number: int, flow: Flow, peer: int) -> list[Output]:
+    def _opened(self, number: int, flow: Flow, peer: int) -> list[Output]:
+        """Opens the flow's outlet to a neighbour, and tells it of all advertisements and subscriptions."""
         outputs: list[Output] = [
-            Send(peer, Advertise(number, flow.share.number, (id_, each.version), each.filter))
-            for id_, each in flow.advertisements.items()
-            if each.hop != peer
+            Send(peer, Advertise(number, flow.share.number, (id_, advertisement.version), advertisement.filter))
+            for id_, advertisement in flow.advertisements.items()
+            if advertisement.hop != peer
         ]
         return outputs + self.messages(number, flow.share.number, flow.open_outlet(peer))
 
     def gates(self, number: int, flow: Flow) -> list[Output]:
+        """Tells those neighbours for which the gate of this flow has changed."""
         return [Send(peer, Gate(number, flow.share.number, is_open)) for peer, is_open in flow.gates()]
 
     def join_plan(self, epoch: Epoch) -> list[Output]:
-        """The plan's members here join their flows; subscriptions here that it does not know, or that were made anew
-        since it was made, join the flow for late ones. What has ended since stays away."""
+        """Members of the plan whose clients are here join the plan's flows.
+
+        Subscriptions here that the plan does not know, or knows in an older version, join the late flow. Members that
+        have ended since the plan was made stay away.
+        """
         outputs = []
         parts: dict[int, list[Member]] = {}
-        for each in epoch.share.members:
-            if not self.ended.holds(each.subscription, each.version):
-                parts.setdefault(each.subscription, []).append(each)
+        for member in epoch.share.members:
+            if not self.ended.holds(member.subscription, member.version):
+                parts.setdefault(member.subscription, []).append(member)
         for id_, members in parts.items():
             home, first = self.homes.get(id_), members[0]
             if home is not None and home.version < first.version:
-                outputs += self.left(id_, home)
+                outputs += self.leave_all(id_, home)
                 home = None
             if home is None:
-                whole = first.filter.union(*[each.filter for each in members[1:]]) if members[1:] else first.filter
+                whole = first.filter.union(*[member.filter for member in members[1:]]) if members[1:] else first.filter
                 home = self.homes[id_] = Home(first.client, first.version, whole, first.no_local, set(), planned=True)
             if home.version == first.version:
-                for each in members:
-                    outputs += self.join(epoch, home, id_, each.flow, each.filter)
+                for member in members:
+                    outputs += self.join(epoch, home, id_, member.flow, member.filter)
         for id_, home in self.homes.items():
             if home.version > epoch.share.planned.get(id_, -1):
                 outputs += self.join(epoch, home, id_, LATE, home.filter)
         return outputs
 
     def join(self, epoch: Epoch, home: Home, id_: int, flow: int, wanted: Filter) -> list[Output]:
+        """A client's subscription joins one flow, with the part of its filter that the flow serves."""
         number, key = epoch.share.epoch, (id_, home.version)
         home.joined.add((number, flow))
         orders = epoch.flows[flow].subscribe(home.client, key, wanted, self.now, client=True, no_local=home.no_local)
         return self.messages(number, flow, orders)
 
-    def left(self, id_: int, home: Home) -> list[Output]:
-        """A subscription leaves all its flows."""
-        joined = sorted(each for each in home.joined if each[0] in self.epochs)
+    def leave_all(self, id_: int, home: Home) -> list[Output]:
+        """A client's subscription leaves all its flows."""
+        joined = sorted(membership for membership in home.joined if membership[0] in self.epochs)
         return [output for number, flow in joined for output in self.leave(number, flow, id_, home)]
 
     def leave(self, number: int, flow: int, id_: int, home: Home) -> list[Output]:
-        """As far as the window of statistics says."""
+        """A client's subscription leaves one flow. The policy decides how far the unsubscription goes."""
         epoch, key = self.epochs[number], (id_, home.version)
         entry = epoch.flows[flow].entries.get((home.client, key))
         prunes = None
         if entry is not None and self.policy.statistics:
             seen = epoch.window.of(epoch.table.serial(entry.number), self.now)
-            if (seen.advertisements >= 0).all():  # else publishers are about of whom nobody knows where they are
+            if (seen.advertisements >= 0).all():  # else some came from a publisher whose place in the tree is unknown
                 prunes = self.policy.prunes(seen, epoch.flows[flow].matched_by(entry.filter))
         home.joined.discard((number, flow))
         orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn=False)
         return self.messages(number, flow, orders)
 
     def to_those_up(self, sends: Sequence[Send]) -> list[Output]:
-        """The others are told when they come up."""
-        return [each for each in sends if each.peer in self.up]
+        """Only the messages for neighbours that are up. The other neighbours are told when they come up."""
+        return [send for send in sends if send.peer in self.up]
 
     def held(self, number: int) -> list[Output]:
+        """The output that says that this broker holds the epoch, if it does."""
         return [Held(number)] if self.epochs[number].is_held else []
 
     def drained(self, number: int) -> list[Output]:
+        """The output that says that the epoch has drained here, if it has."""
         return [Drained(number)] if self.epochs[number].has_drained else []
 
     def messages(self, epoch: int, flow: int, orders: Orders) -> list[Output]:
-        """Orders as messages. With packing all for one neighbour are one."""
+        """Turns orders into messages. A policy that packs has one message for each neighbour."""
         if not self.policy.packs or len(orders) < 2:
             return [Send(peer, _message(epoch, flow, order)) for peer, order in orders]
         by_peer: dict[int, list[Subscribe | Unsubscribe]] = {}
         for peer, order in orders:
             by_peer.setdefault(peer, []).append(_message(epoch, flow, order))
-        return [Send(peer, some[0] if len(some) == 1 else Packed(tuple(some))) for peer, some in by_peer.items()]
+        return [
+            Send(peer, messages[0] if len(messages) == 1 else Packed(tuple(messages)))
+            for peer, messages in by_peer.items()
+        ]
 
 
 def _message(epoch: int, flow: int, order: Order) -> Subscribe | Unsubscribe:
+    """The message that tells a neighbour of one order."""
     if order.filter is None:
         return Unsubscribe(epoch, flow, order.key, order.prunes, order.withdrawn)
     return Subscribe(epoch, flow, order.key, order.filter, order.triggered)

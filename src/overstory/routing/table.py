@@ -1,7 +1,8 @@
-"""The routing table of one epoch at one broker: every filter that decides whether an event goes to a peer.
+"""The forwarding table of one epoch at one broker: every filter that decides whether an event goes to a peer.
 
-An entry is a subscription that a neighbour has sent, one of a client here, or a row of the plan for a link. All flows
-share one index, so that a batch of events is matched once; then arrays say which way each match leads.
+An entry is a subscription of a neighbour, a subscription of a client here, or a row of the plan for a link. All flows
+share one index, so that a batch of events is matched once. Then arrays say which way each match leads: to which peer,
+in which flow.
 """
 
 from collections import defaultdict
@@ -22,39 +23,42 @@ Number = TypeVar("Number", int, Ints)
 
 
 class Hits(NamedTuple):
-    """Pairs of a frame and an entry that matches it."""
+    """Pairs of a frame and a table entry that matches it."""
 
     frame: Ints
-    number: Ints
+    number: Ints  # of the entry
 
     def where(self, kept: Bools) -> "Hits":
+        """The pairs for which ``kept`` is true."""
         return Hits(self.frame[kept], self.number[kept])
 
 
 class Table:
-    """Entries are numbered as in the index."""
+    """The filters of one epoch at one broker, and the way that each leads. Entries are numbered as in the index."""
 
     def __init__(self) -> None:
         self.index = FilterIndex()
         self.size = 0  # entries
-        self.on_change: Callable[[Filter], None] = _nobody_cares  # told of each filter that comes or goes
+        self.on_change: Callable[[Filter], None] = _ignore  # told of each filter that comes or goes
         self._ways = Ways()
-        # Of each entry: its way; its subscription, if a client here has it; whether a match sends a copy; whether it
-        # wants nothing that its own client published.
+        # Of each entry: its way; its subscription, if a client here has it, else NONE; whether a match sends a copy;
+        # whether it wants no event that its own client published.
         self._way = np.zeros(64, np.int64)
         self._subscription = np.zeros(64, np.int64)
         self._crosses = np.zeros(64, np.bool_)
         self._no_local = np.zeros(64, np.bool_)
-        self._serial = np.zeros(64, np.int64)  # never given twice, unlike numbers
+        self._serial = np.zeros(64, np.int64)  # unlike a number, never given to a second entry
         self._added = 0
-        self._silent = self._no_local_entries = 0  # entries that do not cross, and those with no_local
+        self._silent = self._no_local_entries = 0  # how many entries send no copy, and how many have no_local
 
     def __len__(self) -> int:
+        """The number of entries."""
         return self.size
 
     def add(
         self, way: Way, wanted: Filter, subscription: int = NONE, crosses: bool = True, no_local: bool = False
     ) -> int:
+        """Adds an entry and returns its number. ``crosses`` is false if a row of the plan decides on copies instead."""
         number = self.index.add(wanted)
         if number >= len(self._way):
             self._grow()
@@ -70,6 +74,7 @@ class Table:
         return number
 
     def remove(self, number: int, wanted: Filter) -> None:
+        """Removes the entry of this number. Its number may be given to another entry."""
         self.index.remove(number)
         self._ways.release(int(self._way[number]))
         self._silent -= not self._crosses[number]
@@ -78,17 +83,19 @@ class Table:
         self.on_change(wanted)
 
     def serial(self, number: int) -> int:
+        """The serial of an entry, which no other entry ever gets."""
         return int(self._serial[number])
 
     def match(self, frames: Frames) -> Matches:
+        """The entries that match each frame, in whatever flow."""
         return self.index.match_batch(frames.asked())
 
     def route(self, frames: Frames, matches: Matches, broker: int) -> Routed:
-        """Where each frame goes, by what matches it and, in steered flows, by its route."""
+        """Where each frame goes: to the peers of the entries that match it and, in steered flows, along its route."""
         hits = self._hits(frames, matches)
         crossing = hits.where(self._crosses[hits.number]) if self._silent else hits
         here = hits.where(self._subscription[hits.number] != NONE)
-        if self._silent:  # the plan's rows decide what some clients get
+        if self._silent:  # rows of the plan decide which copies some clients get
             here = here.where(np.isin(self._steps(here), self._steps(crossing)))
         frame, way = np.divmod(np.unique(self._steps(crossing)), max(1, len(self._ways)))
         steered = list(_steered(frames, broker))
@@ -109,7 +116,7 @@ class Table:
         )
 
     def _hits(self, frames: Frames, matches: Matches) -> Hits:
-        """Not back to where a frame came from, and only in its flows."""
+        """The matches that count: a frame does not go back to its origin, and goes only where its flows go."""
         hits = Hits(np.repeat(np.arange(len(frames)), np.diff(matches.offsets)), matches.filters)
         way = self._way[hits.number]
         peer = self._ways.peer[way]
@@ -120,24 +127,26 @@ class Table:
         return hits.where(kept)
 
     def _steps(self, hits: Hits) -> Ints:
+        """One number for each frame and way."""
         return hits.frame * len(self._ways) + self._way[hits.number]
 
     def _copies(
         self, frame: Ints, way: Ints, steered: Sequence[tuple[int, int, int]]
     ) -> tuple[Ints, Ints, list[Flows]]:
-        """One for each frame and peer, with the flows that share it."""
+        """One copy for each frame and peer, with the flows that share the copy."""
         flows, flow, peer = self._ways.flows, self._ways.flow[way], self._ways.peer[way]
         if not steered and len(flows) <= 1:
             return frame, peer, [frozenset(flows)] * len(way)
         together: dict[tuple[int, int], set[int]] = defaultdict(set)
-        for each, to, place in zip(frame.tolist(), peer.tolist(), flow.tolist(), strict=True):
-            together[each, to].add(flows[place])
-        for each, to, number in steered:
-            together[each, to].add(number)
+        for row, to, place in zip(frame.tolist(), peer.tolist(), flow.tolist(), strict=True):
+            together[row, to].add(flows[place])
+        for row, to, number in steered:
+            together[row, to].add(number)
         pairs = np.array(sorted(together), np.int64).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1], [frozenset(together[each, to]) for each, to in pairs.tolist()]
+        return pairs[:, 0], pairs[:, 1], [frozenset(together[row, to]) for row, to in pairs.tolist()]
 
     def _grow(self) -> None:
+        """Doubles the room for entries."""
         size = len(self._way)
         self._way = np.concatenate([self._way, np.zeros(size, np.int64)])
         self._subscription = np.concatenate([self._subscription, np.zeros(size, np.int64)])
@@ -146,15 +155,15 @@ class Table:
         self._serial = np.concatenate([self._serial, np.zeros(size, np.int64)])
 
 
-def _nobody_cares(wanted: Filter) -> None:
-    pass
+def _ignore(wanted: Filter) -> None:
+    """Does nothing: nobody wants to be told of changes."""
 
 
 def _served(served: Sequence[Flows], frame: Ints, flows: Sequence[int], flow: Ints) -> Bools:
-    """Whether each frame serves the flow, which is a place in ``flows``."""
+    """Whether the frame of each pair serves the flow of the pair, which is given as a place in ``flows``."""
     distinct: dict[Flows, int] = {}
-    which = np.fromiter((distinct.setdefault(each, len(distinct)) for each in served), np.int64, len(served))
-    allowed = np.array([[each in some for each in flows] for some in distinct], np.bool_)
+    which = np.fromiter((distinct.setdefault(together, len(distinct)) for together in served), np.int64, len(served))
+    allowed = np.array([[number in together for number in flows] for together in distinct], np.bool_)
     if allowed.all():
         return np.ones(len(frame), np.bool_)
     found: Bools = allowed[which[frame], flow]
@@ -170,6 +179,7 @@ def _steered(frames: Frames, broker: int) -> Iterable[tuple[int, int, int]]:
 
 
 def _onward(frames: Frames, interests: Ints) -> Header:
+    """The header of each frame as it leaves this broker."""
     distances, counts = onward(frames.origins, interests, frames.header.distances, frames.header.counts)
     return Header(frames.header.advertisements, distances, counts)
 
@@ -177,7 +187,8 @@ def _onward(frames: Frames, interests: Ints) -> Header:
 def onward(origin: Number, interests: Number, distance: Number, count: Number) -> tuple[Number, Number]:
     """The distance and the count of a publication as it leaves a broker, from those with which it came; also of many.
 
-    Where a publication comes from a client the header begins; else it says whether somebody else wants it here.
+    The header begins where a client publishes. At every other broker it also records whether more than one neighbour or
+    subscription wants the publication there.
     """
     begins, shared = origin == NONE, interests > 1
     return (distance + 1) * (1 - (begins | shared)), (count + shared) * (1 - begins)

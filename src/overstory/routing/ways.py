@@ -1,4 +1,7 @@
-"""The ways that events can take from a broker: a peer in a flow, numbered. A number that was freed is given again."""
+"""The ways that events can take from a broker. A *way* is a next hop in a flow: a neighbour or a client.
+
+Ways are numbered. The number of a way that nobody uses any more is given to another way.
+"""
 
 from collections import Counter
 from typing import NamedTuple
@@ -7,18 +10,20 @@ import numpy as np
 
 
 class Way(NamedTuple):
+    """A next hop in a flow."""
+
     flow: int
     peer: int
     is_client: bool
 
 
 class Ways:
-    """Arrays by the number of a way; ``flow`` is a place in ``flows``."""
+    """The numbered ways of one broker in one epoch."""
 
     def __init__(self) -> None:
         self.flows: list[int] = []
-        self.flow = np.zeros(16, np.int64)
-        self.peer = np.zeros(16, np.int64)
+        self.flow = np.zeros(16, np.int64)  # by the number of a way: the place of its flow in ``flows``
+        self.peer = np.zeros(16, np.int64)  # by the number of a way
         self.neighbours: Counter[int] = Counter()  # brokers that ways lead to
         self._flow_places: dict[int, int] = {}
         self._numbers: dict[Way, int] = {}
@@ -27,10 +32,11 @@ class Ways:
         self._free: list[int] = []
 
     def __len__(self) -> int:
-        """All numbers are below this."""
+        """A bound: the numbers of all ways are below this."""
         return len(self._ways)
 
     def take(self, way: Way) -> int:
+        """The number of a way, for one more user of it."""
         number = self._numbers.get(way)
         if number is None:
             number = self._numbers[way] = self._new(way)
@@ -40,6 +46,7 @@ class Ways:
         return number
 
     def release(self, number: int) -> None:
+        """One user of a way has gone. A way without users gives its number free."""
         self._uses[number] -= 1
         if self._uses[number] == 0:
             way = self._ways[number]
@@ -47,9 +54,10 @@ class Ways:
             self._free.append(number)
             if not way.is_client:
                 self.neighbours[way.peer] -= 1
-                self.neighbours += Counter()  # without those that count nothing
+                self.neighbours += Counter()  # this drops the neighbours with a count of zero
 
     def _new(self, way: Way) -> int:
+        """Gives a number to a new way: a free one, or else the next."""
         if self._free:
             number = self._free.pop()
             self._ways[number] = way
@@ -58,7 +66,9 @@ class Ways:
             self._ways.append(way)
             self._uses.append(0)
             if number >= len(self.peer):
-                self.flow, self.peer = (np.concatenate([each, np.zeros_like(each)]) for each in (self.flow, self.peer))
+                self.flow, self.peer = (
+                    np.concatenate([array, np.zeros_like(array)]) for array in (self.flow, self.peer)
+                )
         if way.flow not in self._flow_places:
             self._flow_places[way.flow] = len(self.flows)
             self.flows.append(way.flow)

@@ -1,7 +1,8 @@
-"""A host's window of what its subscriptions got: (publication, advertisement, subscription, distance, count).
+"""A host's window of statistics: the publications that its subscriptions got lately.
 
-``distance`` is how many hops before the host somebody else wanted the publication too; ``count`` is at how many brokers
-on the way that was so. With a count of 0 it was so nowhere, and the distance says nothing.
+A row is (publication, advertisement, subscription, distance, count). ``count`` is the number of brokers on the way
+where somebody else wanted the publication too. ``distance`` is how many hops before the host the last such broker was.
+With a count of 0 there was no such broker, and the distance means nothing.
 """
 
 from typing import NamedTuple
@@ -11,32 +12,34 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 NOBODY_ELSE = 1 << 30  # further away than any broker
-MOST_APART = 4096  # pieces that wait to be put together, which is when old ones go
-MOST_ROWS = 1 << 18  # in all; of a busy host the window is that much shorter
+MOST_APART = 4096  # pieces that wait to be put together; old rows go when that happens
+MOST_ROWS = 1 << 18  # in all; on a busy host the window is shorter for that
 MOST_WAITING = 1 << 16  # rows of those pieces
 
 
 class Sightings(NamedTuple):
-    """Of one subscription: a row for each publication."""
+    """The rows of one subscription: one for each publication that it got."""
 
     advertisements: Ints
-    distances: Ints  # NOBODY_ELSE where nobody else wanted it
+    distances: Ints  # NOBODY_ELSE where nobody else wanted the publication
     counts: Ints
 
 
 class Window:
+    """The rows of the last seconds at one host."""
+
     def __init__(self, length: float) -> None:
         self.length = length  # in seconds
         self._rows = np.zeros((5, 0), np.int64)
         self._times = np.zeros(0)
         self._fresh: list[tuple[float, Ints]] = []
         self._single: list[tuple[float, int, int, Ints, int, int]] = []
-        self._waiting = 0  # rows of these two
+        self._waiting = 0  # rows in ``_fresh`` and ``_single``
 
     def record(
         self, now: float, publications: Ints, advertisements: Ints, subscriptions: Ints, distances: Ints, counts: Ints
     ) -> None:
-        """Subscriptions by the serials of their entries in the table."""
+        """Adds a row for each delivery. Subscriptions are named by the serials of their entries in the table."""
         if self._single or len(self._fresh) >= MOST_APART or self._waiting >= MOST_WAITING:
             self._gather(now)
         if len(subscriptions):
@@ -47,14 +50,17 @@ class Window:
     def record_one(
         self, now: float, publication: int, advertisement: int, subscriptions: Ints, distance: int, count: int
     ) -> None:
-        """The same for one publication, without the ceremony of arrays."""
+        """Adds the rows of one publication, as ``record`` does, without the cost of making arrays."""
         if self._fresh or len(self._single) >= MOST_APART or self._waiting >= MOST_WAITING:
             self._gather(now)
         self._waiting += len(subscriptions)
         self._single.append((now, publication, advertisement, subscriptions, distance, count))
 
     def of(self, subscription: int, now: float) -> Sightings:
-        """The rows of a subscription that is leaving, for the last time: they are purged, as the paper has it."""
+        """The rows of a subscription that is leaving, which is named by its serial.
+
+        They are purged, as the paper has it, so this can be asked once.
+        """
         self._gather(now)
         leaves = self._rows[2] == subscription
         _, advertisements, _, distances, counts = self._rows[:, leaves]
@@ -63,17 +69,19 @@ class Window:
         return Sightings(advertisements, np.where(counts > 0, distances, NOBODY_ELSE), counts)
 
     def __len__(self) -> int:
+        """The number of rows, with those that are too old and have not been removed yet."""
         return len(self._times) + self._waiting
 
     def rows(self, now: float) -> Ints:
-        """All of it: publications, advertisements, subscriptions, distances and counts."""
+        """All rows, as five arrays: publications, advertisements, subscriptions, distances and counts."""
         self._gather(now)
         return self._rows
 
     def _gather(self, now: float) -> None:
+        """Puts the waiting pieces together, and removes rows that are too old or too many."""
         self._waiting = 0
         if self._single:
-            sizes = np.array([len(each[3]) for each in self._single])
+            sizes = np.array([len(piece[3]) for piece in self._single])
             times, publications, advertisements, subscriptions, distances, counts = zip(*self._single, strict=True)
             scalars = np.repeat(np.array([publications, advertisements, distances, counts], np.int64), sizes, axis=1)
             rows = np.insert(scalars, 2, np.concatenate(subscriptions), axis=0)

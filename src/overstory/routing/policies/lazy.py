@@ -1,6 +1,7 @@
-"""Lazy covering: a covered subscription is not forwarded, but what was forwarded stays.
+"""Lazy covering: a covered subscription is not forwarded, but one that was forwarded before stays.
 
-Fewer messages than active covering, for it never withdraws and has less to send again; larger tables.
+It sends fewer messages than active covering, because it never withdraws and has less to send again. Its tables are
+larger.
 """
 
 from overstory.routing import policy
@@ -10,4 +11,4 @@ SUMMARY = "a covered subscription is not forwarded, but is left where it was"
 
 
 class Policy(policy.Policy):
-    pass
+    """Lazy covering: a covered subscription is not forwarded, but one that was forwarded before stays."""

@@ -1,4 +1,4 @@
-"""No covering: every subscription goes to every neighbour that sent a matching advertisement."""
+"""No covering: every subscription goes to every neighbour that events for it may come from."""
 
 from overstory.routing import policy
 
@@ -7,4 +7,6 @@ SUMMARY = "every subscription is forwarded, covered or not"
 
 
 class Policy(policy.Policy):
+    """No covering: every subscription goes to every neighbour that events for it may come from."""
+
     covering = False

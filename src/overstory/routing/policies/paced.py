@@ -1,8 +1,9 @@
-"""Paced forwarding: active covering, with a bucket of tokens for what an unsubscription leaves uncovered.
+"""Paced forwarding: active covering, with a bucket of tokens for the subscriptions that an unsubscription uncovers.
 
-The unsubscription waits until all of that has been sent, so nothing is lost and there is no burst; in return the
-neighbour is late to learn of it, and false positives come until then. New subscriptions pay no token. The bucket is
-filled now and then, so that the uncovered ones are looked up once for several of them.
+Each uncovered subscription takes a token. The unsubscription waits until all of them have been sent. So no event is
+lost and there is no burst. In return the neighbour learns of the unsubscription late, and false positives come until
+then. New subscriptions take no token. The bucket is filled only now and then, so that the uncovered subscriptions are
+looked up once for several tokens.
 """
 
 from collections.abc import Sequence
@@ -20,12 +21,15 @@ FILLED_EVERY = 10.0  # seconds
 
 
 class Policy(Active):
+    """Paced forwarding: active covering, but uncovered subscriptions are sent at a limited rate."""
+
     waits = FILLED_EVERY
 
     def __init__(self, rate: float = RATE, burst: float = BURST) -> None:
         self.rate, self.burst = rate, burst
 
     def removed(self, outlet: Outlet, key: Key, prunes: Sequence[Prune] | None) -> list[Order]:
+        """Unsubscribes at once if that uncovers nothing, and else keeps a left-over that leaves bit by bit."""
         if not outlet.leave(key):
             return []
         if key not in outlet.sent or not outlet.exposed_by(key):
@@ -35,15 +39,16 @@ class Policy(Active):
         return []
 
     def tick(self, outlet: Outlet, now: float) -> list[Order]:
+        """Fills the bucket, and sends as many uncovered subscriptions as there are tokens."""
         outlet.tokens = min(self.burst, outlet.tokens + self.rate * (now - outlet.filled))
         outlet.filled = now
         orders: list[Order] = []
         for key, withdrawn in list(outlet.leaving.items()):
-            for each in outlet.exposed_by(key):
+            for exposed in outlet.exposed_by(key):
                 if outlet.tokens < 1:
                     return orders
                 outlet.tokens -= 1
-                orders.append(say(outlet, each, triggered=True))
+                orders.append(say(outlet, exposed, triggered=True))
             *others, last = replaced(outlet, key)
             orders += [*others, last._replace(withdrawn=withdrawn)]
         return orders

@@ -1,4 +1,4 @@
-"""Subscription packing: active covering, where all that one change leads to on a link is one message."""
+"""Subscription packing: active covering, where all messages that one change leads to on a link are packed into one."""
 
 from overstory.routing.policies.active import Policy as Active
 
@@ -7,4 +7,6 @@ SUMMARY = "active covering, with all that one change leads to on a link in one m
 
 
 class Policy(Active):
+    """Subscription packing: active covering, with one message for each change and link."""
+
     packs = True
