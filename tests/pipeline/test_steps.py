@@ -13,7 +13,8 @@ from overstory.errors import DataError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
 from overstory.model.scenario import Scenario, read_scenario
-from overstory.pipeline.bound import bound_of, heaviest
+from overstory.pipeline.bound import bound_of
+from overstory.pipeline.effort import ALL, Chosen, chosen_from
 from overstory.pipeline.match import reduced
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.predicates import Predicates
@@ -116,20 +117,44 @@ def test_counts_do_not_depend_on_partitions(pipeline: Pipeline, scenario: Scenar
         assert bound_of(again, known, scenario.network) == bound
 
 
+def test_bounds_of_a_part_do_not_depend_on_partitions(pipeline: Pipeline, scenario: Scenario) -> None:
+    known = metered(scenario, make_plan("spt", scenario, pipeline, {}), pipeline.publishers(scenario))
+    rows = pipeline.reduce(scenario, known.predicates)
+    bound = bound_of(rows.repartition(1), known, scenario.network, 25 * 100)
+    assert 0 < bound.share < 1
+    for partitions in (2, 9):
+        assert bound_of(rows.repartition(partitions, "low"), known, scenario.network, 25 * 100) == bound
+
+
 def test_less_effort_gives_a_weaker_bound_that_still_holds(pipeline: Pipeline, scenario: Scenario) -> None:
     plan = make_plan("spt", scenario, pipeline, {})
-    bounds = [pipeline.score(scenario, plan, effort).card.lower_bound for effort in (0, 25 * 500, 10**9)]
-    assert 0 < bounds[0] < bounds[1] < bounds[2] <= pipeline.score(scenario, plan).card.core
+    none, some, most = (pipeline.score(scenario, plan, effort).card for effort in (0, 25 * 100, 10**9))
+    assert 0 < none.lower_bound < some.lower_bound < most.lower_bound <= most.core
+    assert none.bounded == 0 < some.bounded < most.bounded == 1
+    assert pipeline.score(scenario, plan).card == most
 
 
-def test_the_heaviest_rows_are_chosen_first() -> None:
-    weights, counts = np.array([9, 5, 1]), np.array([2, 4, 100])
-    assert heaviest(weights, counts, 1000).among(weights, np.zeros(3, np.int64)).all()
-    some = heaviest(weights, counts, 4)
+def test_what_is_scaled_up_from_a_sample_is_called_an_estimate(pipeline: Pipeline, scenario: Scenario) -> None:
+    plan = make_plan("spt", scenario, pipeline, {})
+    none, some, most = (pipeline.score(scenario, plan, effort).card for effort in (0, 25 * 100, 10**9))
+    assert none.lower_bound_estimate is None  # there is no sample
+    assert most.lower_bound_estimate is None  # nothing is left to estimate
+    assert some.lower_bound_estimate is not None
+    assert some.lower_bound < some.lower_bound_estimate
+    assert some.lower_bound_estimate == pytest.approx(most.lower_bound, rel=0.03)
+
+
+def test_half_of_the_effort_goes_to_the_heaviest_sets() -> None:
+    ranks, counts = np.array([9, 5, 1]), np.array([2, 4, 100])
+    assert chosen_from(ranks, counts, 106) == chosen_from(ranks[:0], counts[:0], 0) == ALL
+    some = chosen_from(ranks, counts, 12)
+    assert some == Chosen(5, 6 * 2**32 // 100)
     hashes = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, 10_000)
-    assert some.among(np.full(10_000, 9), hashes).all()
-    assert 0.45 < some.among(np.full(10_000, 5), hashes).mean() < 0.55
-    assert not some.among(np.full(10_000, 1), hashes).any()
+    for rank, share_heavy, share_drawn in ((9, 1, 0), (5, 1, 0), (1, 0, 0.06)):
+        heavy, drawn = some.among(np.full(10_000, rank), hashes)
+        assert (heavy.mean(), drawn.mean()) == (share_heavy, pytest.approx(share_drawn, abs=0.01))
+    heavy, drawn = chosen_from(ranks, counts, 3).among(ranks, np.zeros(3, np.int64))
+    assert (heavy.tolist(), drawn.tolist()) == ([False] * 3, [True] * 3)
 
 
 def test_a_small_budget_of_memory_means_shards(scenario: Scenario, pipeline: Pipeline) -> None:
