@@ -20,6 +20,7 @@ from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.predicates import Predicates
 from overstory.pipeline.rules import metered
 from overstory.pipeline.score import totals_of
+from overstory.pipeline.validate import Published, check_headroom
 from overstory.planners.registry import make_plan
 
 Row = tuple[object, ...]
@@ -72,6 +73,45 @@ def test_rows_hold_the_predicates_that_match(pipeline: Pipeline, scenario: Scena
         key = (event["$part"], event["$publisher"], matched)
         expected[key] = expected.get(key, 0) + 1
     assert {(row[0], row[1], row[4]): row[2] for row in found} == expected
+
+
+def test_matching_is_done_when_its_step_is_over(pipeline: Pipeline, scenario: Scenario) -> None:
+    """So that no later step is charged with it, and progress does not call it counting."""
+    storage = pipeline.spark.sparkContext._jsc.sc()
+    known = {each.id() for each in storage.getRDDStorageInfo()}
+    predicates = Predicates()
+    predicates.number("keywords HAS ANY ('nothing like it')")
+    pipeline.reduce(scenario, predicates)
+    fresh = [each for each in storage.getRDDStorageInfo() if each.id() not in known]
+    assert len(fresh) == 1
+    assert fresh[0].numCachedPartitions() == fresh[0].numPartitions() > 0
+
+
+def test_a_log_with_more_bytes_than_can_be_counted_is_refused(
+    pipeline: Pipeline, scenario: Scenario, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(scenario.folder, tmp_path / "net"))
+    events = pq.read_table(folder / "events.parquet")
+    column = events.schema.get_field_index("$bytes")
+
+    def sized(size: int) -> Scenario:
+        sizes = pa.array(np.full(events.num_rows, size))
+        pq.write_table(events.set_column(column, "$bytes", sizes), folder / "events.parquet")
+        return read_scenario(folder)
+
+    with pytest.raises(DataError, match="give sizes in a larger unit"):
+        pipeline.validate(sized(2**62 // 3000 + 1))
+    largest = sized(2**62 // 3000)
+    card = pipeline.score(largest, make_plan("spt", largest, pipeline, {})).card
+    assert 0 < card.lower_bound <= card.core == float(card.core_bytes)
+
+
+def test_counts_that_might_wrap_are_refused() -> None:
+    log = Published(np.zeros(1, np.int64), bytes=2**60, largest=2**50)
+    check_headroom(log, flows=7, frames=2**40)
+    check_headroom(log, flows=10_000, frames=2**12)
+    with pytest.raises(DataError, match="larger unit"):
+        check_headroom(log, flows=8, frames=2**13)
 
 
 def test_rows_follow_the_brokers_of_publishers(pipeline: Pipeline, scenario: Scenario) -> None:

@@ -31,8 +31,8 @@ class Clock:
         finally:
             self._charge()
             self._running.pop()
-            if self._running:
-                self.tell(self._running[-1])
+        if self._running:  # and nothing has failed
+            self.tell(self._running[-1])
 
     def _charge(self) -> None:
         before, self._since = self._since, self.now()

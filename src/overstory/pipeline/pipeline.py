@@ -32,7 +32,14 @@ from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
 from overstory.pipeline.steiner import Crossings, card_of, crossings_of, without_links
 from overstory.pipeline.tasks import run_task
-from overstory.pipeline.validate import problems_of_filters, problems_of_plan, publishers_of, repeated_id
+from overstory.pipeline.validate import (
+    Published,
+    check_headroom,
+    problems_of_filters,
+    problems_of_plan,
+    published_in,
+    repeated_id,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +69,7 @@ class Pipeline:
         self._spark: SparkSession | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="overstory-")
         self._reduced: dict[tuple[object, ...], DataFrame] = {}
-        self._publishers: dict[Path, Ints] = {}
+        self._logs: dict[Path, Published] = {}
         self._checked: set[Path] = set()
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
         self._crossings: dict[tuple[Path, bytes, int], Crossings] = {}
@@ -115,8 +122,7 @@ class Pipeline:
             return
         with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
             problems = problems_of_filters(scenario)
-            publishers, found = publishers_of(self.events(scenario), scenario)
-        self._publishers[scenario.folder] = publishers
+            self._logs[scenario.folder], found = published_in(self.events(scenario), scenario)
         if problems or found:
             raise DataError(f"the scenario {scenario.folder} is not right:", problems + found)
         self._checked.add(scenario.folder)
@@ -137,7 +143,7 @@ class Pipeline:
 
     def publishers(self, scenario: Scenario) -> Ints:
         self.validate(scenario)
-        return self._publishers[scenario.folder]
+        return self._logs[scenario.folder].publishers
 
     def predicates(self, scenario: Scenario) -> Ints:
         return Predicates().numbers(scenario.subscriptions["filter"])
@@ -203,7 +209,10 @@ class Pipeline:
             known = metered(scenario, plan, publishers)
         rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
         with self._step("counting traffic"):
-            return known, rows, totals_of(rows, known)
+            totals = totals_of(rows, known)
+        busiest = max(int(each.sum(axis=0).max(initial=0)) for each in (totals.link_frames, totals.group_copies))
+        check_headroom(self._logs[scenario.folder], plan.flows.num_rows, busiest)
+        return known, rows, totals
 
     def bursts(self, scenario: Scenario, plan: Plan, top: int, threshold: float) -> list[Burst]:
         """Subscriptions whose removal would uncover most others: see ``bursts``."""
