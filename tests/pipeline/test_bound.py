@@ -14,12 +14,15 @@ import pytest
 
 from overstory.model.plan import Header, Plan
 from overstory.model.scenario import Scenario
+from overstory.pipeline.bound import bound_here
+from overstory.pipeline.effort import ALL, NONE, Chosen
+from overstory.pipeline.steiner import card_of, crossed, ground_of
 from overstory.planners import defaults
 from overstory.planners.registry import make_plan
 
 from ..planners.steps import Steps
 from ..plans import events_of, random_plan, random_scenario
-from .meter import meter
+from .meter import counted_here, meter
 
 PRICES = {
     "not dyadic": (0.1, 0.3, 1 / 3, 0.7),
@@ -69,6 +72,24 @@ def test_no_bound_is_above_the_cost(seed: int, prices: str, tmp_path: Path) -> N
         links = zip(traffic.bytes.tolist(), scenario.network.prices.tolist(), strict=True)
         core = Fraction(scenario.settings.prices.core) * sum(size * Fraction(price) for size, price in links)
         assert card.core == float(core)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("prices", PRICES)
+def test_neither_a_tree_for_each_event_nor_a_bound_by_distance_breaks_it(
+    seed: int, prices: str, tmp_path: Path
+) -> None:
+    dice = random.Random(f"{seed} {prices}")
+    scenario = hostile(drawn(dice, tmp_path), dice, PRICES[prices])
+    base = Plan.of(Header("", scenario.fingerprint), defaults.tables(scenario))
+    known, rows, totals = counted_here(scenario, base)
+    ground = ground_of(scenario.network, known.rules)
+    crossings = crossed([rows], known.rules, known.publishers, *ground, 4)
+    for chosen in (ALL, NONE, Chosen(2**63 - 1, 2**31)):
+        bound = bound_here(rows, known, scenario.network, chosen)
+        card = card_of(scenario, base, known, totals, crossings, bound)
+        assert 0 <= card.lower_bound <= card.core <= card.cost
+        assert 0 <= card.lower_bound_held_out <= card.cost_held_out
 
 
 @pytest.mark.parametrize("unit", [9e-11, 2e6, 2.0**-500, 2.0**400])
