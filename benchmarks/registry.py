@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import filters, index, pipeline, routing, scale, trees
+from benchmarks import bounds, filters, index, pipeline, routing, scale, trees
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -15,6 +15,7 @@ SUBJECTS: dict[str, Subject] = {
     "covering": index.covering,
     "spark-match": pipeline.match,
     "spark-score": pipeline.score,
+    "bound": bounds.bound,
     "scale": scale.scale,
     "trees": trees.quality,
     "trees-speed": trees.speed,

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from overstory.cli.engine import Scored
-from overstory.cli.plan import COLUMNS, results_table
-from overstory.cli.tables import WIDTH, table
+from overstory.cli.plan import COLUMNS, about_results, results_table
+from overstory.cli.tables import WIDTH, shown_down, table
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.studio.views import PlanView
 
@@ -33,14 +33,42 @@ def test_spare_columns_go_in_their_order_and_only_as_far_as_needed() -> None:
 
 
 def result(name: str, cost: float, **changed: float) -> Scored:
-    card = msgspec.structs.replace(NOTHING, cost=cost, gap=0.25, **changed)
+    card = msgspec.structs.replace(NOTHING, cost=cost, gap=0.25, **({"bounded": 1.0} | changed))
     return Scored(name, None, PlanView(name, 1.5, card, Traffic(np.zeros(0, np.int64), np.zeros(0, np.int64))))
 
 
 def test_a_comparison_shows_what_there_is_room_for() -> None:
-    head, _, row = results_table([result("semcast-filtered", 1e9, cost_fit=6e8, cost_held_out=2e8)]).splitlines()
+    head, _, row = results_table([result("semcast", 1e9, core=9e8, cost_fit=6e8, cost_held_out=2e8)]).splitlines()
     assert [head.index(name) for name in COLUMNS] == sorted(head.index(name) for name in COLUMNS)
-    assert row.split()[2:] == ["0", "+25.0%", "–", "–", "600,000,000", "200,000,000", "1.5"]
+    cells = ["1,000,000,000", "900,000,000", "0", "+25.0%", "100%", "–", "–", "600,000,000", "200,000,000", "1.5"]
+    assert row.split()[1:] == cells
     huge = results_table([result("opt", 1e30, cost_fit=6e29, cost_held_out=2e29)]).splitlines()
     assert max(map(len, huge)) <= WIDTH
-    assert {"planner", "cost", "gap", "held", "seconds"} <= set(huge[0].split())
+    assert {"planner", "cost", "gap", "held", "seconds", "bounded"} <= set(huge[0].split())
+
+
+def test_core_stands_beside_the_cost_where_anything_else_is_priced() -> None:
+    """So that the gap, which is that of core above the bound, can be worked out from what is shown."""
+    alone, beside = result("spt", 1000.0, core=1000.0), result("mst", 1200.0, core=900.0)
+    assert "core" not in results_table([alone]).splitlines()[0].replace("core gap", "").split()
+    assert "core" in results_table([alone, beside]).splitlines()[0].replace("core gap", "").split()
+
+
+def test_a_bound_is_never_shown_rounded_up() -> None:
+    values = [0.0, 9.999, 0.99999, 999.99, 1000.7, 123456.9, 7.22925e-08, 1e300, 12345.678]
+    for value in values:
+        for digits in (3, 6):
+            text = shown_down(value, digits).replace(",", "")
+            assert float(text) <= value
+            assert float(text) >= value * (1 - 10.0 ** (1 - digits))
+    assert shown_down(8_313_190.9) == "8,313,190"
+
+
+def test_a_bound_of_a_part_says_so_and_names_its_estimate() -> None:
+    card = {"core": 1000.0, "lower_bound": 400.0, "lower_bound_estimate": 800.0}
+    weak, whole = result("spt", 1000.0, bounded=0.25, **card), result("mst", 1000.0)
+    said = about_results([weak, whole], {"starting Spark": 5.25}).splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("spt: dual ascent bounds 25.0% of the log")
+    assert "about 800, core +25.0%, an estimate and no bound" in said[0]
+    assert said[1] == "once for all plans: starting Spark 5.2 s"

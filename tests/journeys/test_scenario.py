@@ -75,6 +75,52 @@ def test_compare_prints_what_programs_expect(folder: Path) -> None:
     assert [tree["members"] for plan in shown["plans"] for tree in plan["trees"]] == [subscriptions] * 2
 
 
+def test_what_plans_share_is_said_once_and_not_in_their_seconds(folder: Path) -> None:
+    result = overstory(folder, "compare", "net", "--planners", "spt,mst,opt")
+    assert result.code == 0, result.err
+    header, _, *rows, last = result.out.splitlines()
+    assert header.split()[-1] == "seconds"
+    assert all(f" {name} " in header for name in ("bound", "core gap", "bounded"))
+    assert any(row.startswith("opt (reference) ") for row in rows)
+    steps = ("starting Spark", "checking events", "matching events", "bounding the least traffic")
+    assert last.startswith("once for all plans: ")
+    assert all(last.count(step) == 1 for step in steps[1:])  # Spark may have been started by another test
+    told = [line.removesuffix(" …") for line in result.err.splitlines()]
+    assert told.index("matching events") < told.index("counting traffic") < told.index("bounding the least traffic")
+    assert "planning with mst" in told
+
+
+def test_score_lists_the_traffic_of_each_directed_link(folder: Path) -> None:
+    found = overstory(folder, "score", "net", "spt", "--json").json()
+    links = found["links"]
+    assert len(links) == pq.read_metadata(folder / "net" / "links.parquet").num_rows
+    assert sum(link["bytes"] for link in links) == found["core_bytes"]
+    assert sum(link["frames"] for link in links) == found["frames"]
+    assert sum(link["bytes"] * link["price"] for link in links) == pytest.approx(found["core"])
+    printed = overstory(folder, "score", "net", "spt", "--links").out
+    head, _, first, *_ = printed.partition("\n\n")[2].splitlines()
+    assert head.split() == ["source", "target", "price", "frames", "bytes"]
+    dearest = max(links, key=lambda link: link["bytes"] * link["price"])
+    assert first.split()[-1] == f"{dearest['bytes']:,}"
+    assert "directed links carry nothing" in printed
+    assert "directed links" not in overstory(folder, "score", "net", "spt").out
+
+
+def test_little_effort_says_what_the_bound_is_worth(folder: Path) -> None:
+    """What is scaled up from a sample is never called a bound."""
+    result = overstory(folder, "compare", "net", "--planners", "spt", "--bound-effort", "3000")
+    assert "of the log and distance the rest, so the bound is weak" in result.out
+    assert "an estimate and no bound" in result.out
+    (plan,) = overstory(folder, "compare", "net", "--planners", "spt", "--bound-effort", "3000", "--json").json()[
+        "plans"
+    ]
+    (best,) = overstory(folder, "compare", "net", "--planners", "spt", "--json").json()["plans"]
+    assert 0 < plan["bounded"] < best["bounded"] == 1
+    assert plan["lower_bound"] < best["lower_bound"] <= best["core"]
+    assert plan["lower_bound_estimate"] > plan["lower_bound"]
+    assert best["lower_bound_estimate"] is None
+
+
 def test_a_plan_predicts_its_score(folder: Path) -> None:
     result = overstory(folder, "score", "net", "spt", "--json")
     assert result.code == 0, result.err

@@ -2,7 +2,7 @@
 
 import csv
 import random
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,11 +62,14 @@ def as_arrays(graph: Graph) -> tuple[Array, Array, Array]:
 
 
 def bounds_by(function: object, *known: Array, some: list[Wanted]) -> list[int]:
-    offsets = np.cumsum([0] + [len(each.terminals) for each in some])
-    terminals = np.array([terminal for each in some for terminal in each.terminals], np.int64)
+    """Those that stand beside each other and have the same terminals, in the same order, share a set."""
+    sets = [(list(terminals), list(group)) for terminals, group in groupby(some, lambda each: each.terminals)]
+    offsets = np.cumsum([0] + [len(terminals) for terminals, _ in sets])
+    terminals = np.array([terminal for terminals, _ in sets for terminal in terminals], np.int64)
+    root_offsets = np.cumsum([0] + [len(group) for _, group in sets])
     out = np.full(len(some), -1, np.int64)
     assert callable(function)
-    function(*known, np.array([each.root for each in some], np.int64), offsets, terminals, out)
+    function(*known, offsets, terminals, root_offsets, np.array([each.root for each in some], np.int64), out)
     return out.tolist()
 
 
@@ -118,12 +121,39 @@ def test_bounds_in_larger_graphs_are_those_of_the_twin(size: int, prices: list[i
 
 
 @given(st.data())
+def test_roots_that_share_terminals_get_the_bounds_that_each_would_get_alone(data: st.DataObject) -> None:
+    graph = data.draw(graphs())
+    node = st.integers(0, graph.size - 1)
+    some = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        terminals = data.draw(st.lists(node, max_size=5))
+        some += [Wanted(root, terminals) for root in data.draw(st.lists(node, max_size=6))]
+    found = bounds(graph, some)
+    assert found == [bounds(graph, [each])[0] for each in some]
+    assert found == bounds_by(plain.ascent_bounds, *as_arrays(graph), some=some)
+
+
+@pytest.mark.parametrize("prices", [[1], [0, 1], [1, 2, 3], list(range(10**6, 2 * 10**6, 7))])
+def test_roots_share_terminals_in_larger_graphs(prices: list[int]) -> None:
+    graph, some = drawn(7, 120, prices)
+    shared = [Wanted(root, each.terminals) for each in some[:5] for root in range(graph.size)]
+    assert bounds(graph, shared) == [bounds(graph, [each])[0] for each in shared]
+    assert bounds(graph, shared)[::17] == bounds_by(plain.ascent_bounds, *as_arrays(graph), some=shared[::17])
+
+
+@given(st.data())
 def test_farthest_bounds_are_those_of_the_twin(data: st.DataObject) -> None:
     graph = data.draw(graphs())
-    some, far = data.draw(st.lists(wanted(graph), max_size=4)), distances_in(graph)
-    found = bounds_by(ascent.farthest_bounds, far, some=some)
-    assert found == bounds_by(plain.farthest_bounds, far, some=some)
-    assert all(bound <= optimum(graph, *each) for bound, each in zip(found, some, strict=True))
+    root = data.draw(st.integers(0, graph.size - 1))
+    sets = data.draw(st.lists(st.lists(st.integers(0, graph.size - 1), max_size=5), max_size=4))
+    offsets = np.cumsum([0] + [len(each) for each in sets])
+    terminals = np.array([node for each in sets for node in each], np.int64)
+    known = distances_in(graph)[root], offsets, terminals, np.arange(len(sets)), np.arange(len(sets))[::-1].copy()
+    out, twins = np.full((2, len(sets)), -1, np.int64)
+    ascent.farthest_bounds(*known, out)
+    plain.farthest_bounds(*known, twins)
+    assert out.tolist() == twins.tolist()
+    assert all(bound <= optimum(graph, root, each) for bound, each in zip(out[::-1].tolist(), sets, strict=True))
 
 
 # Laws

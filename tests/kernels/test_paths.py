@@ -191,6 +191,16 @@ def test_hashes_of_sets(lists: list[list[int]]) -> None:
     assert all(len(each) == 1 for each in by_hash.values())
 
 
+@given(st.lists(st.lists(st.integers(-9, 9), max_size=6), max_size=6))
+def test_lists_are_sorted_in_place(lists: list[list[int]]) -> None:
+    offsets = np.cumsum([0, *map(len, lists)])
+    ours = np.array([value for each in lists for value in each], np.int64)
+    theirs = ours.copy()
+    sets.sort_lists(offsets, ours)
+    plain.sort_lists(offsets, theirs)
+    assert ours.tolist() == theirs.tolist() == [value for each in lists for value in sorted(each)]
+
+
 def test_many_sets_have_different_hashes() -> None:
     """Small ones of small numbers, as the reduced log has them."""
     dice = random.Random(4)

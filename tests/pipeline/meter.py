@@ -10,19 +10,17 @@ from overstory.matching import FilterIndex
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
-from overstory.pipeline.bound import Bound, bounded, scaled
+from overstory.pipeline.bound import bound_here
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.entries import entries_of
-from overstory.pipeline.match import BROKER, HELD_OUT, reduce_batch
+from overstory.pipeline.match import BROKER, reduce_batch
 from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.score import counted, scorecard
 
 
 def meter(scenario: Scenario, plan: Plan) -> tuple[Scorecard, Traffic]:
     rules, rows, totals = counted_here(scenario, plan)
-    graph = scaled(scenario.network, int(totals.publisher_bytes.sum()))
-    parts = bounded([rows], rules.rules, rules.publishers, graph)
-    bound = Bound(sum(parts) / graph.scale, parts[HELD_OUT] / graph.scale)
+    bound = bound_here(rows, rules, scenario.network)
     return scorecard(scenario, plan, rules, totals, entries_of(plan, rules), bound)
 
 

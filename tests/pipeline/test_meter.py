@@ -52,4 +52,5 @@ def test_the_meter_counts_what_the_law_says(seed: int, tmp_path: Path) -> None:
             assert card.access == pytest.approx(scenario.settings.prices.access * access)
             assert card.mean_delay == pytest.approx(np.mean([copy.delay for copy in copies]) if copies else 0, abs=1e-3)
             assert card.max_delay == pytest.approx(max((copy.delay for copy in copies), default=0), abs=1e-2)
-            assert card.lower_bound <= card.core + 1e-9
+            assert card.lower_bound <= card.core
+            assert card.lower_bound_held_out <= card.cost_held_out

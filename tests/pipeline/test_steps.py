@@ -13,12 +13,14 @@ from overstory.errors import DataError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
 from overstory.model.scenario import Scenario, read_scenario
-from overstory.pipeline.bound import bound_of, heaviest
+from overstory.pipeline.bound import bound_of
+from overstory.pipeline.effort import ALL, Chosen, chosen_from
 from overstory.pipeline.match import reduced
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.predicates import Predicates
 from overstory.pipeline.rules import metered
 from overstory.pipeline.score import totals_of
+from overstory.pipeline.validate import Published, check_headroom
 from overstory.planners.registry import make_plan
 
 Row = tuple[object, ...]
@@ -73,6 +75,45 @@ def test_rows_hold_the_predicates_that_match(pipeline: Pipeline, scenario: Scena
     assert {(row[0], row[1], row[4]): row[2] for row in found} == expected
 
 
+def test_matching_is_done_when_its_step_is_over(pipeline: Pipeline, scenario: Scenario) -> None:
+    """So that no later step is charged with it, and progress does not call it counting."""
+    storage = pipeline.spark.sparkContext._jsc.sc()
+    known = {each.id() for each in storage.getRDDStorageInfo()}
+    predicates = Predicates()
+    predicates.number("keywords HAS ANY ('nothing like it')")
+    pipeline.reduce(scenario, predicates)
+    fresh = [each for each in storage.getRDDStorageInfo() if each.id() not in known]
+    assert len(fresh) == 1
+    assert fresh[0].numCachedPartitions() == fresh[0].numPartitions() > 0
+
+
+def test_a_log_with_more_bytes_than_can_be_counted_is_refused(
+    pipeline: Pipeline, scenario: Scenario, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(scenario.folder, tmp_path / "net"))
+    events = pq.read_table(folder / "events.parquet")
+    column = events.schema.get_field_index("$bytes")
+
+    def sized(size: int) -> Scenario:
+        sizes = pa.array(np.full(events.num_rows, size))
+        pq.write_table(events.set_column(column, "$bytes", sizes), folder / "events.parquet")
+        return read_scenario(folder)
+
+    with pytest.raises(DataError, match="give sizes in a larger unit"):
+        pipeline.validate(sized(2**62 // 3000 + 1))
+    largest = sized(2**62 // 3000)
+    card = pipeline.score(largest, make_plan("spt", largest, pipeline, {})).card
+    assert 0 < card.lower_bound <= card.core == float(card.core_bytes)
+
+
+def test_counts_that_might_wrap_are_refused() -> None:
+    log = Published(np.zeros(1, np.int64), bytes=2**60, largest=2**50)
+    check_headroom(log, flows=7, frames=2**40)
+    check_headroom(log, flows=10_000, frames=2**12)
+    with pytest.raises(DataError, match="larger unit"):
+        check_headroom(log, flows=8, frames=2**13)
+
+
 def test_rows_follow_the_brokers_of_publishers(pipeline: Pipeline, scenario: Scenario) -> None:
     """Of many publishers, also where only a few in the middle have moved."""
     predicates = Predicates()
@@ -116,20 +157,44 @@ def test_counts_do_not_depend_on_partitions(pipeline: Pipeline, scenario: Scenar
         assert bound_of(again, known, scenario.network) == bound
 
 
+def test_bounds_of_a_part_do_not_depend_on_partitions(pipeline: Pipeline, scenario: Scenario) -> None:
+    known = metered(scenario, make_plan("spt", scenario, pipeline, {}), pipeline.publishers(scenario))
+    rows = pipeline.reduce(scenario, known.predicates)
+    bound = bound_of(rows.repartition(1), known, scenario.network, 25 * 100)
+    assert 0 < bound.share < 1
+    for partitions in (2, 9):
+        assert bound_of(rows.repartition(partitions, "low"), known, scenario.network, 25 * 100) == bound
+
+
 def test_less_effort_gives_a_weaker_bound_that_still_holds(pipeline: Pipeline, scenario: Scenario) -> None:
     plan = make_plan("spt", scenario, pipeline, {})
-    bounds = [pipeline.score(scenario, plan, effort).card.lower_bound for effort in (0, 25 * 500, 10**9)]
-    assert 0 < bounds[0] < bounds[1] < bounds[2] <= pipeline.score(scenario, plan).card.core
+    none, some, most = (pipeline.score(scenario, plan, effort).card for effort in (0, 25 * 100, 10**9))
+    assert 0 < none.lower_bound < some.lower_bound < most.lower_bound <= most.core
+    assert none.bounded == 0 < some.bounded < most.bounded == 1
+    assert pipeline.score(scenario, plan).card == most
 
 
-def test_the_heaviest_rows_are_chosen_first() -> None:
-    weights, counts = np.array([9, 5, 1]), np.array([2, 4, 100])
-    assert heaviest(weights, counts, 1000).among(weights, np.zeros(3, np.int64)).all()
-    some = heaviest(weights, counts, 4)
+def test_what_is_scaled_up_from_a_sample_is_called_an_estimate(pipeline: Pipeline, scenario: Scenario) -> None:
+    plan = make_plan("spt", scenario, pipeline, {})
+    none, some, most = (pipeline.score(scenario, plan, effort).card for effort in (0, 25 * 100, 10**9))
+    assert none.lower_bound_estimate is None  # there is no sample
+    assert most.lower_bound_estimate is None  # nothing is left to estimate
+    assert some.lower_bound_estimate is not None
+    assert some.lower_bound < some.lower_bound_estimate
+    assert some.lower_bound_estimate == pytest.approx(most.lower_bound, rel=0.03)
+
+
+def test_half_of_the_effort_goes_to_the_heaviest_sets() -> None:
+    ranks, counts = np.array([9, 5, 1]), np.array([2, 4, 100])
+    assert chosen_from(ranks, counts, 106) == chosen_from(ranks[:0], counts[:0], 0) == ALL
+    some = chosen_from(ranks, counts, 12)
+    assert some == Chosen(5, 6 * 2**32 // 100)
     hashes = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, 10_000)
-    assert some.among(np.full(10_000, 9), hashes).all()
-    assert 0.45 < some.among(np.full(10_000, 5), hashes).mean() < 0.55
-    assert not some.among(np.full(10_000, 1), hashes).any()
+    for rank, share_heavy, share_drawn in ((9, 1, 0), (5, 1, 0), (1, 0, 0.06)):
+        heavy, drawn = some.among(np.full(10_000, rank), hashes)
+        assert (heavy.mean(), drawn.mean()) == (share_heavy, pytest.approx(share_drawn, abs=0.01))
+    heavy, drawn = chosen_from(ranks, counts, 3).among(ranks, np.zeros(3, np.int64))
+    assert (heavy.tolist(), drawn.tolist()) == ([False] * 3, [True] * 3)
 
 
 def test_a_small_budget_of_memory_means_shards(scenario: Scenario, pipeline: Pipeline) -> None:

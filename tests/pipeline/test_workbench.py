@@ -1,5 +1,6 @@
 """The workbench gives what the pipeline does."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,18 @@ from overstory.planners.references import score_reference
 from overstory.planners.registry import make_plan
 
 EFFORT = 10**12
+
+
+class Sharing(Pipeline):
+    """With the session of another, which must not be stopped."""
+
+    def __init__(self, other: Pipeline) -> None:
+        super().__init__("local[2]")
+        self._spark = other.spark
+
+    def close(self) -> None:
+        self._spark = None
+        super().close()
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +65,18 @@ def test_scores(pipeline: Pipeline, scenario: Scenario, planner: str) -> None:
     bench = Workbench(scenario)
     plan = make_plan(planner, scenario, bench, {}, 1)
     assert bench.score(plan, bounded=True) == pipeline.score(scenario, plan, EFFORT).card
+
+
+def test_scores_at_prices_that_are_not_round(pipeline: Pipeline, scenario: Scenario) -> None:
+    """Sums of bounds are then larger than 64 bits hold, and cross from Spark's workers to the driver."""
+    prices = np.random.default_rng(1).choice([9e-11, 0.1, 1 / 3, 2e6], scenario.links.num_rows)
+    links = scenario.links.set_column(scenario.links.schema.get_field_index("price"), "price", pa.array(prices))
+    odd = replace(scenario, links=links)
+    bench = Workbench(odd)
+    card = bench.score(make_plan("direct", odd, bench, {}, 1), bounded=True)
+    with Sharing(pipeline) as fresh:  # what the other keeps is known by the folder, which is the same
+        assert fresh.score(odd, make_plan("direct", odd, bench, {}, 1), EFFORT).card == card
+    assert 0 < card.lower_bound <= card.core
 
 
 def test_the_reference(pipeline: Pipeline, scenario: Scenario) -> None:

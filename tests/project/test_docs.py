@@ -21,6 +21,7 @@ from overstory.filters.operators import (
     RESERVED,
 )
 from overstory.lab.experiments import EXPERIMENTS
+from overstory.model.scorecard import Scorecard
 from overstory.model.settings import Access, Prices, Settings
 from overstory.model.settings import Limits as Limits_
 from overstory.model.tables import PLAN_TABLES, SCENARIO_TABLES
@@ -101,6 +102,13 @@ def test_every_column_and_planner_is_documented() -> None:
     for experiment in EXPERIMENTS.values():
         assert f"| `{experiment.name}` | {experiment.summary} |" in LAB
         assert all(f"`{name}" in LAB for name in experiment.parameters)
+
+
+def test_every_number_is_defined() -> None:
+    section = SCENARIOS.partition("## The numbers")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ", section, re.MULTILINE)
+    defined = {name for names in rows for name in re.findall(r"`(\w+)`", names)}
+    assert defined == {*Scorecard.__struct_fields__, "seconds", "set_up", "links"}
 
 
 def test_the_settings_shown_are_all_there_are() -> None:

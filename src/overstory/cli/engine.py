@@ -1,8 +1,7 @@
 """What all commands share that use the pipeline: their options, progress, and scenarios with their plans."""
 
 import argparse
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,9 +17,12 @@ from overstory.pipeline.bound import EFFORT
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.session import LOCAL
 from overstory.planners.references import score_reference
+from overstory.planners.registry import make_plan
 from overstory.studio.report import write_report
 from overstory.studio.trees import trees_of
 from overstory.studio.views import PlanView
+
+Watch = Callable[[], float]  # the seconds since it was started, without what plans share: see ``Clock.watch``
 
 
 def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
@@ -33,8 +35,8 @@ def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
             type=int,
             default=EFFORT,
             metavar="N",
-            help="distinct rows of the log times brokers that dual ascent bounds; the lightest rows beyond that are "
-            "bounded by distance (default: %(default)s)",
+            help="distinct sets of brokers that want an event, times brokers, that dual ascent bounds; events beyond "
+            "that are bounded by distance, and a sample of them gives an estimate (default: %(default)s)",
         )
 
 
@@ -82,17 +84,38 @@ class Scored(NamedTuple):
     view: PlanView
 
 
-def scored(name: str, scenario: Scenario, plan: Plan, pipeline: Pipeline, effort: int, started: float) -> Scored:
+def planned(
+    name: str,
+    scenario: Scenario,
+    pipeline: Pipeline,
+    given: Mapping[str, Value],
+    seed: int,
+    base: Plan | None = None,
+) -> Plan:
+    with pipeline.clock.step(f"planning with {name}"):
+        return make_plan(name, scenario, pipeline, given, seed, base)
+
+
+def scored(name: str, scenario: Scenario, plan: Plan, pipeline: Pipeline, effort: int, watch: Watch) -> Scored:
     card, traffic = pipeline.score(scenario, plan, effort)
-    return Scored(name, plan, PlanView(name, time.monotonic() - started, card, traffic, trees_of(scenario, plan)))
+    return Scored(name, plan, PlanView(name, watch(), card, traffic, trees_of(scenario, plan)))
 
 
 def scored_reference(
-    name: str, scenario: Scenario, pipeline: Pipeline, given: Mapping[str, Value], effort: int, started: float
+    name: str, scenario: Scenario, pipeline: Pipeline, given: Mapping[str, Value], effort: int, watch: Watch
 ) -> Scored:
     card = score_reference(name, scenario, pipeline, given, effort)
     none = np.empty(0, np.int64)
-    return Scored(name, None, PlanView(name, time.monotonic() - started, card, Traffic(none, none)))
+    return Scored(name, None, PlanView(f"{name} (reference)", watch(), card, Traffic(none, none)))
+
+
+def set_up_of(pipeline: Pipeline) -> dict[str, float]:
+    return {name: round(seconds, 3) for name, seconds in pipeline.clock.set_up().items()}
+
+
+def about_set_up(seconds: Mapping[str, float]) -> str:
+    """What no plan's seconds hold, in one line."""
+    return "once for all plans: " + ", ".join(f"{name} {taken:.1f} s" for name, taken in seconds.items())
 
 
 def write_page(path: Path, scenario: Scenario, views: list[PlanView], command: str) -> None:

@@ -3,8 +3,7 @@
 import argparse
 import shlex
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +12,47 @@ import numpy as np
 
 from overstory.cli.engine import (
     Scored,
+    about_set_up,
     add_options,
     parameters_in,
     pipeline_for,
     plan_for,
+    planned,
     scored,
     scored_reference,
+    set_up_of,
     write_page,
 )
 from overstory.cli.output import print_json
-from overstory.cli.tables import WIDTH, percent, table
+from overstory.cli.tables import WIDTH, percent, shown, shown_down, table
 from overstory.errors import InfeasibleError, UsageError
+from overstory.model.network import Network
 from overstory.model.plan import Header, Plan, Value, read_plan
 from overstory.model.scenario import Scenario, read_scenario
-from overstory.model.scorecard import Scorecard
+from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.pipeline import Pipeline
 from overstory.planners.references import REFERENCES, Reference
-from overstory.planners.registry import PLANNERS, Planner, make_plan, planner_named
+from overstory.planners.registry import PLANNERS, Planner, planner_named
 
-COLUMNS = ("planner", "cost", "bound", "gap", "trees", "duplicates", "in sample", "held out", "seconds")
-SPARE = ("duplicates", "trees", "in sample", "bound")  # of these, which go first where there is no room
+COLUMNS = (
+    "planner",
+    "cost",
+    "core",
+    "bound",
+    "core gap",
+    "bounded",
+    "trees",
+    "duplicates",
+    "in sample",
+    "held out",
+    "seconds",
+)
+SPARE = ("duplicates", "trees", "in sample", "core", "bound")  # of these, which go first where there is no room
+
+
+LINK_COLUMNS = ("source", "target", "price", "frames", "bytes")
+CERTIFIED = ("lower_bound", "lower_bound_held_out")
+BOUNDS = (*CERTIFIED, "lower_bound_estimate", "bounded")
 
 
 def add_to(commands: Any) -> None:
@@ -48,6 +68,7 @@ def add_to(commands: Any) -> None:
     score = commands.add_parser("score", help="measure what a plan costs, on the whole log")
     score.add_argument("scenario", metavar="DIR", type=Path)
     score.add_argument("plan", metavar="PLAN", type=Path)
+    score.add_argument("--links", action="store_true", help="also list the traffic on each directed link")
     add_options(score, report=True)
     score.set_defaults(run=run_score)
     compare = commands.add_parser("compare", help="plan and score with several planners")
@@ -74,12 +95,13 @@ def _about_planners() -> str:
 def run_plan(arguments: argparse.Namespace) -> None:
     planner_named(arguments.planner)
     scenario = read_scenario(arguments.scenario)
-    started = time.monotonic()
     base = plan_for(arguments.base, scenario) if arguments.base is not None else None
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
-        plan = make_plan(arguments.planner, scenario, pipeline, parameters_in(arguments.set), arguments.seed, base)
-        result = scored(arguments.planner, scenario, plan, pipeline, arguments.bound_effort, started)
+        watch = pipeline.clock.watch()
+        plan = planned(arguments.planner, scenario, pipeline, parameters_in(arguments.set), arguments.seed, base)
+        result = scored(arguments.planner, scenario, plan, pipeline, arguments.bound_effort, watch)
+        set_up = set_up_of(pipeline)
     card = result.view.scorecard
     if card.exceeded:
         raise InfeasibleError(f"the plan of {arguments.planner} exceeds a limit: {'; '.join(card.exceeded)}")
@@ -87,16 +109,17 @@ def run_plan(arguments: argparse.Namespace) -> None:
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view], command_line())
     if arguments.json:
-        print_json({"plan": str(arguments.output), **result_as_dict(result)})
+        print_json({"plan": str(arguments.output), **result_as_dict(result), "set_up": set_up})
     else:
         print(results_table([result]))
+        print(about_results([result], set_up))
         print(f"written to {arguments.output}")
 
 
 def _with_predictions(plan: Plan, card: Scorecard) -> Plan:
     """Seconds are not among them: the same inputs give the same plan, byte for byte."""
     known = {name: value for name, value in msgspec.to_builtins(card).items() if isinstance(value, (int, float))}
-    bounds = {name: known.pop(name) for name in ("lower_bound", "lower_bound_held_out")}
+    bounds = {name: known.pop(name) for name in BOUNDS if name in known}
     header = msgspec.structs.replace(plan.header, predicted=known, bounds=bounds)
     return Plan(header, plan.attachments, plan.flows, plan.members, plan.trees, plan.filters)
 
@@ -104,22 +127,51 @@ def _with_predictions(plan: Plan, card: Scorecard) -> Plan:
 def run_score(arguments: argparse.Namespace) -> None:
     scenario = read_scenario(arguments.scenario)
     plan = plan_for(arguments.plan, scenario)
-    started = time.monotonic()
     with pipeline_for(arguments) as pipeline:
-        result = scored(plan.header.planner, scenario, plan, pipeline, arguments.bound_effort, started)
-    card = result.view.scorecard
+        pipeline.validate(scenario)
+        watch = pipeline.clock.watch()
+        result = scored(plan.header.planner, scenario, plan, pipeline, arguments.bound_effort, watch)
+        set_up = set_up_of(pipeline)
+    card, traffic = result.view.scorecard, result.view.traffic
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view], command_line())
     if arguments.json:
-        print_json({"plan": str(arguments.plan), **result_as_dict(result)})
+        links = {"links": links_as_dicts(scenario.network, traffic)}
+        print_json({"plan": str(arguments.plan), **result_as_dict(result), "set_up": set_up, **links})
     else:
-        for name, value in msgspec.to_builtins(card).items():
-            if name == "exceeded":
-                value = "; ".join(value) or "nothing"
-            shown = percent(value) if name == "gap" else f"{value:,.6g}" if isinstance(value, float) else value
-            print(f"  {name:<22} {shown if not isinstance(shown, int) else f'{shown:,}'}")
+        _print_score(card)
+        print(about_results([result], set_up))
+        if arguments.links:
+            print(f"\n{links_table(scenario.network, traffic)}")
     if card.exceeded:
         raise InfeasibleError(f"the plan {arguments.plan} exceeds a limit: {'; '.join(card.exceeded)}")
+
+
+def _print_score(card: Scorecard) -> None:
+    for name, value in msgspec.to_builtins(card).items():
+        if name == "exceeded":
+            value = "; ".join(value) or "nothing"
+        if name in CERTIFIED:
+            value = shown_down(value, 6)
+        if isinstance(value, float):
+            value = percent(value) if name == "gap" else f"{value:.1%}" if name == "bounded" else f"{value:,.6g}"
+        print(f"  {name:<22} {'–' if value is None else f'{value:,}' if isinstance(value, int) else value}")
+
+
+def links_as_dicts(network: Network, traffic: Traffic) -> list[dict[str, object]]:
+    """All directed links, in the order of the network."""
+    ends = network.ids[network.sources].tolist(), network.ids[network.targets].tolist()
+    columns = (*ends, network.prices.tolist(), traffic.frames.tolist(), traffic.bytes.tolist())
+    return [dict(zip(LINK_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def links_table(network: Network, traffic: Traffic) -> str:
+    """The links that carry something, the dearest first."""
+    rows = [list(row.values()) for row in links_as_dicts(network, traffic)]
+    order = np.argsort(-(traffic.bytes * network.prices), kind="stable")
+    used = [rows[link] for link in order.tolist() if traffic.frames[link]]
+    idle = len(rows) - len(used)
+    return f"{table(LINK_COLUMNS, used)}\n{idle:,} of {len(rows):,} directed links carry nothing"
 
 
 def run_compare(arguments: argparse.Namespace) -> None:
@@ -135,13 +187,16 @@ def run_compare(arguments: argparse.Namespace) -> None:
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         results = [_compared(planner, scenario, pipeline, given, arguments) for planner in planners]
+        set_up = set_up_of(pipeline)
     results.sort(key=lambda result: result.view.scorecard.cost_held_out)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view for result in results], command_line())
     if arguments.json:
-        print_json({"scenario": str(arguments.scenario), "plans": [result_as_dict(result) for result in results]})
+        plans = [result_as_dict(result) for result in results]
+        print_json({"scenario": str(arguments.scenario), "plans": plans, "set_up": set_up})
     else:
         print(results_table(results))
+        print(about_results(results, set_up))
         for result in results:
             for limit in result.view.scorecard.exceeded:
                 print(f"{result.name} exceeds a limit: {limit}", file=sys.stderr)
@@ -154,30 +209,62 @@ def _compared(
     given: dict[str, Value],
     arguments: argparse.Namespace,
 ) -> Scored:
-    started, effort = time.monotonic(), arguments.bound_effort
+    watch, effort = pipeline.clock.watch(), arguments.bound_effort
     mine = {key: value for key, value in given.items() if key in planner.parameters}
     if isinstance(planner, Reference):
-        return scored_reference(planner.name, scenario, pipeline, mine, effort, started)
-    plan = make_plan(planner.name, scenario, pipeline, mine, arguments.seed)
-    return scored(planner.name, scenario, plan, pipeline, effort, started)
+        return scored_reference(planner.name, scenario, pipeline, mine, effort, watch)
+    plan = planned(planner.name, scenario, pipeline, mine, arguments.seed)
+    return scored(planner.name, scenario, plan, pipeline, effort, watch)
 
 
 def result_as_dict(result: Scored) -> dict[str, object]:
     card = msgspec.to_builtins(result.view.scorecard)
-    return {"planner": result.name, **card, "seconds": round(result.view.seconds, 3)}
+    return {
+        "planner": result.name,
+        "reference": result.plan is None,
+        **card,
+        "seconds": round(result.view.seconds, 3),
+    }
 
 
 def results_table(results: Sequence[Scored], width: int = WIDTH) -> str:
-    return table(COLUMNS, list(map(_row, results)), SPARE, width)
+    """The gap is that of core above the bound. Core stands beside the cost where anything else is priced."""
+    cards = [result.view.scorecard for result in results]
+    left_out = COLUMNS.index("core") if all(card.core == card.cost for card in cards) else None
+    rows = [_row(result) for result in results]
+    header, *kept = ([cell for at, cell in enumerate(row) if at != left_out] for row in (COLUMNS, *rows))
+    return table([str(name) for name in header], kept, [name for name in SPARE if name in header], width)
+
+
+def about_results(results: Sequence[Scored], set_up: Mapping[str, float]) -> str:
+    """What a table cannot hold: how far the bound may be from what more effort would give, and the set-up."""
+    lines = []
+    for result in results:
+        card = result.view.scorecard
+        if card.bounded < 1:
+            lines.append(
+                f"{result.view.name}: dual ascent bounds {card.bounded:.1%} of the log and distance the rest, so the "
+                f"bound is weak{_estimated(card)}; more --bound-effort makes it better"
+            )
+    return "\n".join([*lines, about_set_up(set_up)])
+
+
+def _estimated(card: Scorecard) -> str:
+    estimate = card.lower_bound_estimate
+    if not estimate:
+        return ""
+    return f" (of all: about {shown(estimate)}, core {percent(card.core / estimate - 1)}, an estimate and no bound)"
 
 
 def _row(result: Scored) -> list[object]:
     card = result.view.scorecard
     return [
-        result.name,
+        result.view.name,
         card.cost,
-        card.lower_bound,
+        card.core,
+        shown_down(card.lower_bound),
         percent(card.gap),
+        f"{card.bounded:.0%}" if card.bounded in (0, 1) else f"{min(card.bounded, 0.999):.1%}",
         card.flows if result.plan is not None else None,
         card.duplicates if result.plan is not None else None,
         card.cost_fit,

@@ -1,9 +1,12 @@
 """Tables for people: numbers to the right, and no more digits than they are worth."""
 
 from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Context, Decimal
+from math import floor
 
 WIDTH = 120
 BETWEEN = "  "
+DIGITS = 3  # of numbers below 1000
 
 
 def table(
@@ -43,8 +46,16 @@ def shown(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.{DIGITS}g}"
     return str(value)
+
+
+def shown_down(value: float, digits: int = DIGITS) -> str:
+    """A lower bound, as ``shown`` shows numbers, but never rounded up."""
+    if abs(value) >= 1000 and digits == DIGITS:
+        return f"{floor(value):,}"
+    floored = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(Decimal(value))
+    return f"{float(floored):,.{digits}g}"
 
 
 def percent(value: float | None) -> str:

@@ -13,6 +13,9 @@ rest, since that one then goes on for both. At the end saturated links lead from
    and is put right when the terminal's turn comes. Among equals the lower node goes first.
 3. Raises in a row are one Dijkstra search against the links: a node joins the set when the raises add up to its
    distance. So the bound of a single terminal is its distance.
+4. The root is not asked for until a search comes upon it. So the same terminals are raised once for all their roots, up
+   to the last terminal that is not at rest; one search from there gives what each root adds. Only for a root that an
+   earlier search came upon all of it is done again. Each bound is the one that its root would get alone.
 """
 
 from typing import NamedTuple
@@ -23,6 +26,7 @@ from overstory.kernels.compiling import Array, inlined, kernel
 
 NOWHERE = -1
 UNLIMITED = 2**63 - 1
+NOT_YET = -1  # bounded
 SLACK = 4  # "hardly": by up to one in so many; makes far fewer searches than none, and bounds that are as good
 
 
@@ -61,37 +65,48 @@ def ascent_bounds(
     offsets: Array,
     targets: Array,
     prices: Array,
-    roots: Array,
     terminal_offsets: Array,
     terminals: Array,
+    root_offsets: Array,
+    roots: Array,
     out: Array,
 ) -> None:
-    """Sets ``out[i]`` to a bound for root i and the terminals between offsets i and i + 1; all arrays are of int64.
+    """Sets ``out[i]`` to a bound for root i and all terminals of its set; all arrays are of int64.
 
-    The links that leave node v stand between ``offsets`` v and v + 1. Prices are at least 0, together below 2**62, and
+    Set s has the terminals between ``terminal_offsets`` s and s + 1, and the roots between its ``root_offsets``. The
+    links that leave node v stand between ``offsets`` v and v + 1. Prices are at least 0, together below 2**62, and
     rounded down if they were not whole. A way must lead from the root to each terminal. Terminals may come twice, and
-    be the root. Seldom a bound is below that of ``farthest_bounds``; the larger of the two holds as well.
+    be the root; roots may come twice. Seldom a bound is below that of ``farthest_bounds``; the larger of the two holds
+    as well.
     """
     graph = _reversed(offsets, targets, prices)
     work = _new_work(len(offsets) - 1, len(targets), len(terminals))
-    search = 0
-    for i in range(len(roots)):
-        some = terminals[terminal_offsets[i] : terminal_offsets[i + 1]]
-        if search > LAST_SEARCH:
-            search = _forget_searches(work)
-        out[i], search = _ascend(graph, work, i, roots[i], some, search)
+    instance, search = 0, 0
+    for s in range(len(terminal_offsets) - 1):
+        some = terminals[terminal_offsets[s] : terminal_offsets[s + 1]]
+        first, end = root_offsets[s], root_offsets[s + 1]
+        if end - first > 1:
+            instance, search = _ascend_for_all(graph, work, instance, roots[first:end], some, search, out[first:end])
+        for i in range(first, end):
+            if end - first == 1 or out[i] == NOT_YET:
+                search = _room_for_searches(work, search)
+                out[i], search, _ = _ascend(graph, work, instance, roots[i], some, search)
+                instance += 1
 
 
 @kernel
-def farthest_bounds(distances: Array, roots: Array, terminal_offsets: Array, terminals: Array, out: Array) -> None:
-    """Weaker and faster: the distance of the farthest terminal, 0 if there is none.
+def farthest_bounds(
+    distances: Array, terminal_offsets: Array, terminals: Array, sets: Array, places: Array, out: Array
+) -> None:
+    """Weaker and faster: of each of these sets the distance of the farthest terminal, 0 if there is none.
 
-    ``roots`` are rows of ``distances``, which has one for each root in use and a column for each node.
+    ``distances`` are those of all nodes from one root; what is found goes to the given places of ``out``.
     """
-    for i in range(len(roots)):
-        out[i] = 0
-        for at in range(terminal_offsets[i], terminal_offsets[i + 1]):
-            out[i] = max(out[i], distances[roots[i], terminals[at]])
+    for at in range(len(sets)):
+        farthest = 0
+        for i in range(terminal_offsets[sets[at]], terminal_offsets[sets[at] + 1]):
+            farthest = max(farthest, distances[terminals[i]])
+        out[places[at]] = farthest
 
 
 @kernel
@@ -126,16 +141,78 @@ def _new_work(nodes: int, links: int, terminals: int) -> Work:
 
 
 @kernel
-def _forget_searches(work: Work) -> int:
+def _room_for_searches(work: Work, search: int) -> int:
+    """The number of the last search, or 0 after all are forgotten."""
+    if search <= LAST_SEARCH:
+        return search
     for node in work.nodes:
         node.stage = 0
     return 0
 
 
 @kernel
-def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, search: int) -> tuple[int, int]:
-    """The bound of instance i, and the number of the last search."""
-    work.nodes[root].connected = i
+def _ascend_for_all(
+    graph: Incoming, work: Work, i: int, roots: Array, terminals: Array, search: int, out: Array
+) -> tuple[int, int]:
+    """Bounds of the roots that no search comes upon but the last; those of the others are NOT_YET.
+
+    Returns the number of the next instance, and that of the last search.
+    """
+    search = _room_for_searches(work, search)
+    bound, search, last = _ascend(graph, work, i, NOWHERE, terminals, search)
+    wanted = 0
+    for root in roots:
+        if last != NOWHERE and root != last and work.nodes[root].known != i and work.nodes[root].awake != i:
+            work.nodes[root].awake = i
+            wanted += 1
+    search += 2
+    if wanted:
+        _reach(graph, work, i, last, wanted, search)
+    for at in range(len(roots)):
+        node = work.nodes[roots[at]]
+        out[at] = bound + node.distance if wanted and node.connected == i else NOT_YET
+    return i + 1, search
+
+
+@kernel
+def _reach(graph: Incoming, work: Work, i: int, terminal: int, wanted: int, search: int) -> None:
+    """Distances of the wanted roots to the last terminal, in what is left of the prices; marks them as connected."""
+    queued = 0
+    work.nodes[terminal].stage, work.nodes[terminal].distance = search, 0
+    _push(work.queue, queued, 0, terminal)
+    queued += 1
+    while queued:
+        distance, node = work.queue[0, 0], work.queue[1, 0]
+        _pop(work.queue, queued)
+        queued -= 1
+        here = work.nodes[node]
+        if here.stage == search + 1:
+            continue
+        here.stage = search + 1
+        if here.awake == i:
+            here.connected = i
+            wanted -= 1
+            if wanted == 0:
+                return
+        paid = here.known == i
+        for link in range(graph.offsets[node], graph.offsets[node + 1]):
+            source = graph.sources[link]
+            there = work.nodes[source]
+            farther = distance + (work.left[link] if paid else graph.prices[link])
+            if there.stage < search or (there.stage == search and farther < there.distance):
+                there.stage, there.distance = search, farther
+                _push(work.queue, queued, farther, source)
+                queued += 1
+
+
+@kernel
+def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, search: int) -> tuple[int, int, int]:
+    """The bound of instance i, the number of the last search, and NOWHERE.
+
+    If the root is NOWHERE: only until one terminal is left that is not at rest, which then comes last.
+    """
+    if root != NOWHERE:
+        work.nodes[root].connected = i
     count, bound = 0, 0
     for terminal in terminals:
         if terminal != root and work.nodes[terminal].awake != i:
@@ -145,6 +222,9 @@ def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, se
         terminal = work.waiting[1, 0]
         _pop(work.waiting, count)
         count -= 1
+        if count == 0 and root == NOWHERE:
+            work.nodes[terminal].awake = NOWHERE
+            return bound, search, terminal
         smallest = work.waiting[0, 0] >> TERMINAL_BITS
         most = smallest + smallest // SLACK if count else UNLIMITED
         search += 2
@@ -158,7 +238,7 @@ def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, se
                 _connect(work, i, terminal, end)
         if raised and count:
             _pay(graph, work, raised, size, search)
-    return bound, search
+    return bound, search, NOWHERE
 
 
 @kernel

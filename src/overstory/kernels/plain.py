@@ -241,15 +241,19 @@ def ascent_bounds(
     offsets: Array,
     targets: Array,
     prices: Array,
-    roots: Array,
     terminal_offsets: Array,
     terminals: Array,
+    root_offsets: Array,
+    roots: Array,
     out: Array,
 ) -> None:
+    """Each root for itself, whatever others have the same terminals."""
     sources = _owners(offsets)
     nodes = np.arange(len(offsets) - 1)
-    for i, (start, stop) in enumerate(pairwise(terminal_offsets.tolist())):
-        out[i] = _ascend(nodes, sources, targets, prices.copy(), int(roots[i]), set(terminals[start:stop].tolist()))
+    for s, (start, stop) in enumerate(pairwise(terminal_offsets.tolist())):
+        some = set(terminals[start:stop].tolist())
+        for i in range(root_offsets[s], root_offsets[s + 1]):
+            out[i] = _ascend(nodes, sources, targets, prices.copy(), int(roots[i]), some)
 
 
 def _ascend(nodes: Array, sources: Array, targets: Array, left: Array, root: int, terminals: set[int]) -> int:
@@ -284,9 +288,11 @@ def _with_joined(within: Array, sources: Array, targets: Array) -> Array:
         within = larger
 
 
-def farthest_bounds(distances: Array, roots: Array, terminal_offsets: Array, terminals: Array, out: Array) -> None:
-    for i, (start, stop) in enumerate(pairwise(terminal_offsets.tolist())):
-        out[i] = distances[roots[i], terminals[start:stop]].max(initial=0)
+def farthest_bounds(
+    distances: Array, terminal_offsets: Array, terminals: Array, sets: Array, places: Array, out: Array
+) -> None:
+    for some, place in zip(sets.tolist(), places.tolist(), strict=True):
+        out[place] = distances[terminals[terminal_offsets[some] : terminal_offsets[some + 1]]].max(initial=0)
 
 
 # Paths and forests
@@ -345,6 +351,11 @@ def hash_sets(offsets: Array, values: Array) -> tuple[Array, Array]:
         found.append((_signed(one), _signed(other)))
     columns = np.array(found, np.int64).reshape(-1, 2)
     return columns[:, 0], columns[:, 1]
+
+
+def sort_lists(offsets: Array, values: Array) -> None:
+    for start, stop in pairwise(offsets.tolist()):
+        values[start:stop] = sorted(values[start:stop].tolist())
 
 
 def _mixed(value: int) -> int:

@@ -19,3 +19,10 @@ def hash_sets(offsets: Array, values: Array) -> tuple[Array, Array]:
             other = mixed(other + values[j]) ^ one
         high[i], low[i] = one, other
     return high, low
+
+
+@kernel
+def sort_lists(offsets: Array, values: Array) -> None:
+    """Sorts the values between each two offsets, in place: lists that hold the same then have the same hash."""
+    for i in range(len(offsets) - 1):
+        values[offsets[i] : offsets[i + 1]].sort()

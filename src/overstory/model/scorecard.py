@@ -16,12 +16,14 @@ class Scorecard(msgspec.Struct, frozen=True):
     control: float
     cost_fit: float
     cost_held_out: float
-    lower_bound: float  # on core, certified, for these attachments
+    lower_bound: float  # on core, certified, for these attachments; rounded down
     lower_bound_held_out: float  # on the core of the held-out part
+    lower_bound_estimate: float | None  # of the bound if all were bounded by dual ascent; None if all is. No bound
+    bounded: float  # the share of the log's bytes that dual ascent bounds; the rest is bounded by distance
     gap: float | None  # core relative to the bound: 0.1 is ten per cent above it; None where the bound is 0
     flood: float  # what core would cost if every event went to every broker along a cheapest spanning tree
     events: int
-    deliveries: int  # to subscriptions
+    deliveries: int  # pairs of an event and a subscription that it matched and reached
     frames: int  # that crossed a broker link
     duplicates: int  # frames that reached a broker beyond the event's first there
     false_positives: int  # frames that nobody behind the link wanted

@@ -14,8 +14,9 @@ from overstory.model.plan import Header, Plan
 from overstory.model.scenario import read_scenario, write_scenario
 from overstory.model.settings import Settings
 from overstory.model.tables import BROKERS, CLIENTS, LINKS, SUBSCRIPTIONS
-from overstory.pipeline.bound import ALL, NONE, bounded, scaled
+from overstory.pipeline.bound import bound_here
 from overstory.pipeline.columns import batch_of
+from overstory.pipeline.effort import ALL, NONE
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.flood import flood_prices
 from overstory.pipeline.match import reduce_batch
@@ -60,7 +61,7 @@ def use_every_kernel(folder: Path) -> None:
     network = scenario.network
     ways_from(network.offsets, network.targets, np.array([1.0, 2.0]), known.rules.publisher_broker)
     for some in (ALL, NONE):
-        bounded([rows], known.rules, known.publishers, scaled(scenario.network, 1), some)
+        bound_here(rows, known, scenario.network, some)
     graph, distances = ground_of(scenario.network, known.rules)
     for kind in KINDS:
         table = distances._replace(far=distances.far.astype(kind))

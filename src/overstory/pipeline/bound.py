@@ -1,24 +1,34 @@
 """A certified lower bound on core: no plan with these attachments carries the log for less.
 
-Every event must reach the brokers of all who want it, so it costs at least the cheapest set of links that joins them to
-its publisher. Dual ascent bounds that from below (``kernels.ascent``). Prices are rounded down to integers, so that no
-rounding lifts the bound. Rows beyond the effort given, the lightest, are bounded by the distance of their farthest
-terminal; of rows with the same weight their hashes choose, so that the bound does not depend on their order.
+1. Every event must reach the brokers of all who want it, so it costs at least the cheapest set of links that joins them
+   to its publisher's broker. Dual ascent bounds that from below (``kernels.ascent``).
+2. Nothing lifts the bound. Prices become integers, rounded down, in a unit so small that the dearest link still fits;
+   all sums are exact (``exact``), and the last step rounds down once more.
+3. Events of all publishers that the same brokers want are brought together, across the whole log: they share most of
+   the ascent, and those of one publishing broker all of it.
+
+All of the log is bounded by dual ascent, unless the effort given does not suffice (``effort``). Events beyond it are
+bounded by the distance of their farthest broker: that holds as well, but is much weaker.
 """
 
+import pickle
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from overstory.kernels.ascent import ascent_bounds
+from overstory.kernels.ascent import ascent_bounds, farthest_bounds
 from overstory.kernels.metering import PARTS, Rules
 from overstory.kernels.paths import cheapest_paths
+from overstory.kernels.sets import hash_sets, sort_lists
 from overstory.kernels.travel import terminal_sets
 from overstory.model.network import Network
-from overstory.pipeline.match import HELD_OUT
+from overstory.pipeline.effort import ALL, RANK, Chosen, chosen_for, ranked
+from overstory.pipeline.exact import dot
+from overstory.pipeline.match import HELD_OUT, ROWS, ddl
 from overstory.pipeline.rows import rows_of
 from overstory.pipeline.rules import Metered
 
@@ -26,130 +36,194 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Ints = NDArray[np.int64]
-EFFORT = 10**8  # rows times brokers that dual ascent is run for: some ten seconds on two cores
-FINEST = 2**20  # that a price of 1 is counted in, at most
+Batches = Iterable[pa.RecordBatch]
+EFFORT = 5 * 10**10  # sets of brokers times brokers: some minutes on two cores. Fifty million sets of 1,000 brokers
+TOTAL_BITS = 61  # of all prices together; dual ascent needs less than 62
+EXACT_BITS = 53  # whole numbers up to there are exact as floats
 
 
 class Bound(NamedTuple):
-    whole: float
-    held_out: float
+    """Exact, and without the price of core; a sample stands for what dual ascent did not reach."""
+
+    whole: Fraction
+    held_out: Fraction
+    share: Fraction = Fraction(1)  # of the log's bytes: bounded by dual ascent
+    estimate: Fraction | None = None  # of ``whole`` if the share were 1; no bound. None if it is, or without a sample
 
 
 class Scaled(NamedTuple):
-    """Prices as integers: the unit is one ``scale``-th."""
+    """Prices as integers, rounded down: so many of ``unit`` each."""
 
     offsets: Ints
     targets: Ints
     prices: Ints
-    scale: int
+    unit: Fraction
 
 
-class Heaviest(NamedTuple):
-    """Which rows dual ascent is run for: heavier ones than this weight, and a share of those that have it."""
+class Sums(NamedTuple):
+    """Bounds times bytes, in units of the scaled price: integers of any size."""
 
-    weight: int
-    share: int  # of 2 ** 32
+    ascended: list[int]  # by part of the log: all that dual ascent bounds
+    farthest: list[int]  # by part of the log: the rest, by the farthest broker
+    sampled: int  # what was drawn from those that are not the heaviest, by dual ascent
+    sampled_farthest: int  # and by the farthest broker
+    bytes_ascended: int
+    bytes: int
 
-    def among(self, weights: Ints, hashes: Ints) -> NDArray[np.bool_]:
-        lucky = (hashes & (2**32 - 1)) < self.share
-        chosen: NDArray[np.bool_] = (weights > self.weight) | ((weights == self.weight) & lucky)
-        return chosen
-
-
-ALL, NONE = Heaviest(-1, 0), Heaviest(2**63 - 1, 0)
-
-
-def heaviest(weights: Ints, counts: Ints, most: int) -> Heaviest:
-    """At most so many rows, about, of which there are ``counts`` with each of the weights, descending."""
-    total = np.cumsum(counts)
-    over = np.flatnonzero(total > most)
-    if not len(over):
-        return ALL
-    border = over[0]
-    left = most - int(total[border] - counts[border])
-    return Heaviest(int(weights[border]), (left << 32) // int(counts[border]))
+    def plus(self, other: "Sums") -> "Sums":
+        return Sums(
+            _added(self.ascended, other.ascended),
+            _added(self.farthest, other.farthest),
+            self.sampled + other.sampled,
+            self.sampled_farthest + other.sampled_farthest,
+            self.bytes_ascended + other.bytes_ascended,
+            self.bytes + other.bytes,
+        )
 
 
-def scaled(network: Network, bytes_in_all: int) -> Scaled:
-    """As fine as can be without the sum of all bounds leaving 63 bits."""
-    whole = np.all(network.prices == np.floor(network.prices))
-    most = max(1.0, float(network.prices.sum())) * max(bytes_in_all, 1)
-    scale = 1 if whole else min(FINEST, 1 << max(int(2**61 / most).bit_length() - 1, 0))  # so that products are exact
-    return Scaled(network.offsets, network.targets, np.floor(network.prices * scale).astype(np.int64), scale)
+def _added(one: list[int], other: list[int]) -> list[int]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+NOTHING = Sums([0] * PARTS, [0] * PARTS, 0, 0, 0, 0)
+
+
+def scaled(network: Network) -> Scaled:
+    """The unit is the power of two with which all prices together just have ``TOTAL_BITS``, whatever they are."""
+    _, exponent = np.frexp(network.prices.max(initial=0.0))
+    bits = TOTAL_BITS - int(exponent) - len(network.prices).bit_length()
+    prices = np.floor(np.ldexp(network.prices, bits)).astype(np.int64)
+    return Scaled(network.offsets, network.targets, prices, Fraction(2) ** -bits)
 
 
 def bound_of(rows: "DataFrame", metered: Metered, network: Network, effort: int = EFFORT) -> Bound:
     """Runs on Spark."""
-    from pyspark.sql import functions as sql
-
-    sizes = rows.groupBy("bytes").agg(sql.count("*").alias("rows")).orderBy(sql.desc("bytes")).toArrow()
-    weights, counts = np.asarray(sizes["bytes"]), np.asarray(sizes["rows"])
-    graph = scaled(network, int((weights * counts).sum()))
-    chosen = heaviest(weights, counts, effort // len(network))
     context = rows.sparkSession.sparkContext
+    graph = scaled(network)
     given = context.broadcast((metered.rules, metered.publishers, graph))
 
-    def bounds(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rules, publishers, graph = given.value
-        found = bounded(batches, rules, publishers, graph, chosen)
-        yield pa.RecordBatch.from_pydict({f"part{part}": [found[part]] for part in range(PARTS)})
+    def name(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return (named_by_brokers(batch, *given.value[:2]) for batch in batches if batch.num_rows)
 
-    columns = ", ".join(f"part{part} bigint" for part in range(PARTS))
-    sums = rows.repartition(2 * context.defaultParallelism).mapInArrow(bounds, columns).toArrow()
-    parts = [sum(sums[f"part{part}"].to_pylist()) for part in range(PARTS)]
-    return Bound(sum(parts) / graph.scale, parts[HELD_OUT] / graph.scale)
+    named = rows.mapInArrow(name, ddl(ROWS))
+    chosen = chosen_for(named, rows.count(), effort // len(network))
+    if chosen != ALL:
+        named = ranked(named)
+
+    def bound(batches: Batches) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"sums": [pickle.dumps(bounded(batches, *given.value, chosen))]})
+
+    alike = named.repartition(2 * context.defaultParallelism, "high", "low").sortWithinPartitions("high", "low")
+    total = NOTHING
+    for sums in alike.mapInArrow(bound, "sums binary").toArrow()["sums"].to_pylist():
+        total = total.plus(pickle.loads(sums))
+    return bound_from(total, graph.unit)
 
 
-def bounded(
-    batches: Iterable[pa.RecordBatch], rules: Rules, publishers: Ints, graph: Scaled, chosen: Heaviest = ALL
-) -> list[int]:
-    """Sums of bounds times bytes, by part, in units of the scaled price."""
-    parts = [0] * PARTS
+def bound_from(sums: Sums, unit: Fraction) -> Bound:
+    whole, rest = sum(sums.ascended) + sum(sums.farthest), sum(sums.farthest)
+    share = Fraction(sums.bytes_ascended, sums.bytes) if sums.bytes else Fraction(1)
+    estimate = None
+    if share < 1 and sums.sampled_farthest:  # the rest may grow as what was drawn from it did
+        estimate = (whole - rest + rest * Fraction(sums.sampled, sums.sampled_farthest)) * unit
+    return Bound(whole * unit, (sums.ascended[HELD_OUT] + sums.farthest[HELD_OUT]) * unit, share, estimate)
+
+
+def bound_here(rows: pa.RecordBatch, metered: Metered, network: Network, chosen: Chosen = ALL) -> Bound:
+    """Without Spark."""
+    graph, known = scaled(network), (metered.rules, metered.publishers)
+    return bound_from(bounded([named_by_brokers(rows, *known)], *known, graph, chosen), graph.unit)
+
+
+def named_by_brokers(batch: pa.RecordBatch, rules: Rules, publishers: Ints) -> pa.RecordBatch:
+    """Rows of the reduced log, with the hash of the brokers that want them instead of that of their predicates: more of
+    them are alike."""
+    _, offsets, terminals = terminal_sets(rules, rows_of(batch, publishers))
+    sort_lists(offsets, terminals)
+    for name, column in zip(("high", "low"), hash_sets(offsets, terminals), strict=True):
+        batch = batch.set_column(batch.schema.get_field_index(name), name, pa.array(column))
+    return batch
+
+
+def bounded(batches: Batches, rules: Rules, publishers: Ints, graph: Scaled, chosen: Chosen = ALL) -> Sums:
+    """Of rows that are named by brokers, best with those of the same name beside each other."""
+    total = NOTHING
     for batch in batches:
-        rows = rows_of(batch, publishers)
-        roots, offsets, terminals = terminal_sets(rules, rows)
-        heavy = chosen.among(rows.bytes, np.asarray(batch.column("high")))
-        bounds = np.zeros(len(roots), np.int64)
-        for some, kernel in ((np.flatnonzero(heavy), _ascent), (np.flatnonzero(~heavy), _farthest)):
-            if len(some):
-                bounds[some] = kernel(graph, roots[some], *_picked(offsets, terminals, some))
-        for part in range(PARTS):
-            here = rows.part == part
-            parts[part] += int((bounds[here] * rows.bytes[here]).sum())
-    return parts
+        heavy, drawn = chosen.among(_ranks(batch), np.asarray(batch.column("low")))
+        by_ascent, parts, sizes = heavy | drawn, np.asarray(batch.column("part")), np.asarray(batch.column("bytes"))
+        ascended, farthest = np.zeros(len(parts), np.int64), np.zeros(len(parts), np.int64)
+        for some, found, kernel in ((by_ascent, ascended, _ascent), (~heavy, farthest, _farthest)):
+            if some.any():
+                sets = grouped(batch.filter(pa.array(some)), rules, publishers)
+                found[some] = kernel(graph, sets)[sets.which]
+        total = total.plus(
+            Sums(
+                [dot(ascended[here], sizes[here]) for here in (parts == part for part in range(PARTS))],
+                [dot(farthest[here], sizes[here]) for here in (~by_ascent & (parts == part) for part in range(PARTS))],
+                dot(ascended[drawn], sizes[drawn]),
+                dot(farthest[drawn], sizes[drawn]),
+                int(sizes[by_ascent].sum()),
+                int(sizes.sum()),
+            )
+        )
+    return total
 
 
-def _picked(offsets: Ints, values: Ints, some: Ints) -> tuple[Ints, Ints]:
-    """Some of many lists."""
-    lengths = np.diff(offsets)[some]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    return ends, values[np.repeat(offsets[some] - ends[:-1], lengths) + np.arange(ends[-1])]
+def _ranks(batch: pa.RecordBatch) -> Ints:
+    has_ranks = RANK in batch.schema.names
+    return np.asarray(batch.column(RANK)) if has_ranks else np.zeros(batch.num_rows, np.int64)
 
 
-def _ascent(graph: Scaled, roots: Ints, offsets: Ints, terminals: Ints) -> Ints:
-    found = np.zeros(len(roots), np.int64)
-    ascent_bounds(graph.offsets, graph.targets, graph.prices, roots, offsets, terminals, found)
+class Grouped(NamedTuple):
+    """Distinct sets of terminals, the distinct roots of each, and the number that each row has among these."""
+
+    terminal_offsets: Ints
+    terminals: Ints
+    root_offsets: Ints
+    roots: Ints
+    which: Ints
+
+
+def grouped(batch: pa.RecordBatch, rules: Rules, publishers: Ints) -> Grouped:
+    high, low = np.asarray(batch.column("high")), np.asarray(batch.column("low"))
+    roots = rules.publisher_broker[np.searchsorted(publishers, np.asarray(batch.column("publisher")))]
+    order = np.lexsort((roots, low, high))
+    set_begins = _begins(high[order], low[order])
+    root_begins = set_begins | _begins(roots[order])
+    which = np.empty(len(order), np.int64)
+    which[order] = np.cumsum(root_begins) - 1
+    one_of_each = batch.take(pa.array(order[set_begins]))
+    _, terminal_offsets, terminals = terminal_sets(rules, rows_of(one_of_each, publishers))
+    root_offsets = np.append(np.flatnonzero(set_begins[root_begins]), root_begins.sum())
+    return Grouped(terminal_offsets, terminals, root_offsets, roots[order][root_begins], which)
+
+
+def _begins(*columns: Ints) -> NDArray[np.bool_]:
+    """Where a row differs from the one before it."""
+    first = np.ones(len(columns[0]), bool)
+    first[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return first
+
+
+def _ascent(graph: Scaled, sets: Grouped) -> Ints:
+    found = np.zeros(len(sets.roots), np.int64)
+    ascent_bounds(graph.offsets, graph.targets, graph.prices, *sets[:4], found)
     return found
 
 
-def _farthest(graph: Scaled, roots: Ints, offsets: Ints, terminals: Ints) -> Ints:
-    """From one root after the other, so that there is never a table of all distances."""
-    found = np.zeros(len(roots), np.int64)
-    sources, which = np.unique(roots, return_inverse=True)
-    row_of = np.repeat(np.arange(len(roots)), np.diff(offsets))
-    distances = np.empty((1, len(graph.offsets) - 1))
-    before = np.empty((1, len(graph.offsets) - 1), np.int64)
-    order = np.argsort(which[row_of], kind="stable")
-    starts = np.searchsorted(which[row_of][order], np.arange(len(sources) + 1))
-    for number in range(len(sources)):
-        mine = order[starts[number] : starts[number + 1]]
-        cheapest_paths(
-            graph.offsets,
-            graph.targets,
-            graph.prices.astype(np.float64),
-            sources[number : number + 1],
-            distances,
-            before,
-        )
-        np.maximum.at(found, row_of[mine], distances[0, terminals[mine]].astype(np.int64))
+def _farthest(graph: Scaled, sets: Grouped) -> Ints:
+    """From one root after the other, so that there is never a table of all distances. Prices are rounded down further,
+    so that their sums are exact as floats."""
+    coarse = TOTAL_BITS - EXACT_BITS
+    prices = (graph.prices >> coarse).astype(np.float64)
+    size = len(graph.offsets) - 1
+    distances, before = np.empty((1, size)), np.empty((1, size), np.int64)
+    set_of = np.repeat(np.arange(len(sets.root_offsets) - 1), np.diff(sets.root_offsets))
+    found = np.zeros(len(sets.roots), np.int64)
+    order = np.argsort(sets.roots, kind="stable")
+    starts = np.flatnonzero(_begins(sets.roots[order]))
+    for mine in np.split(order, starts[1:]):
+        cheapest_paths(graph.offsets, graph.targets, prices, sets.roots[mine[:1]], distances, before)
+        far = distances[0].astype(np.int64) << coarse
+        farthest_bounds(far, sets.terminal_offsets, sets.terminals, set_of[mine], mine, found)
     return found

@@ -70,6 +70,7 @@ def opened_log(
     pipeline: Pipeline, path: Path, roles: Roles, beside: Path, columns: tuple[str, ...] | None = None
 ) -> Iterator["Log"]:
     """``columns`` are the attributes to keep, if not all; ``beside`` is a folder for what is needed meanwhile."""
+    _ = pipeline.spark  # which tells that it starts, and must not be the last to tell
     pipeline.tell("reading the log")
     raw = read_log(pipeline, path, beside)
     _check_names(path, raw.columns, roles, columns)

@@ -23,6 +23,7 @@ from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
 from overstory.pipeline.bursts import Burst, bursts_of, check
+from overstory.pipeline.clock import BOUND, CHECK, MATCH, START, Clock
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, FIT, reduced, split
 from overstory.pipeline.predicates import Predicates
@@ -31,7 +32,14 @@ from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
 from overstory.pipeline.steiner import Crossings, card_of, crossings_of, without_links
 from overstory.pipeline.tasks import run_task
-from overstory.pipeline.validate import problems_of_filters, problems_of_plan, publishers_of, repeated_id
+from overstory.pipeline.validate import (
+    Published,
+    check_headroom,
+    problems_of_filters,
+    problems_of_plan,
+    published_in,
+    repeated_id,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +55,7 @@ class Score(NamedTuple):
 
 
 class Pipeline:
-    """``tell`` hears the name of each step as it begins."""
+    """``tell`` hears the name of each step as it begins, and as it goes on after one within it."""
 
     def __init__(
         self,
@@ -57,10 +65,11 @@ class Pipeline:
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.master, self.settings, self.memory, self.tell = master, settings, memory, tell
+        self.clock = Clock(tell)
         self._spark: SparkSession | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="overstory-")
         self._reduced: dict[tuple[object, ...], DataFrame] = {}
-        self._publishers: dict[Path, Ints] = {}
+        self._logs: dict[Path, Published] = {}
         self._checked: set[Path] = set()
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
         self._crossings: dict[tuple[Path, bytes, int], Crossings] = {}
@@ -68,8 +77,8 @@ class Pipeline:
     @property
     def spark(self) -> "SparkSession":
         if self._spark is None:
-            self.tell("starting Spark")
-            self._spark = session.start(self.master, self.settings)
+            with self.clock.step(START):
+                self._spark = session.start(self.master, self.settings)
         return self._spark
 
     def tasks(self) -> tuple[int, int]:
@@ -112,11 +121,9 @@ class Pipeline:
         """What cannot be seen without parsing the filters and reading the log."""
         if scenario.folder in self._checked:
             return
-        problems = problems_of_filters(scenario)
-        self.tell("checking events")
-        with as_ours(f"reading the events of {scenario.folder}"):
-            publishers, found = publishers_of(self.events(scenario), scenario)
-        self._publishers[scenario.folder] = publishers
+        with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
+            problems = problems_of_filters(scenario)
+            self._logs[scenario.folder], found = published_in(self.events(scenario), scenario)
         if problems or found:
             raise DataError(f"the scenario {scenario.folder} is not right:", problems + found)
         self._checked.add(scenario.folder)
@@ -137,7 +144,7 @@ class Pipeline:
 
     def publishers(self, scenario: Scenario) -> Ints:
         self.validate(scenario)
-        return self._publishers[scenario.folder]
+        return self._logs[scenario.folder].publishers
 
     def predicates(self, scenario: Scenario) -> Ints:
         return Predicates().numbers(scenario.subscriptions["filter"])
@@ -148,8 +155,7 @@ class Pipeline:
         predicates = Predicates()
         predicates.numbers(scenario.subscriptions["filter"])
         rows = self.reduce(scenario, predicates)
-        self.tell("sampling events")
-        with as_ours("sampling events"):
+        with self._step("sampling events"):
             return sample_of(rows, attachments, scenario.network, most)
 
     def reduce(
@@ -160,21 +166,28 @@ class Pipeline:
         theirs = brokers[1].tobytes() if brokers is not None and asks_for_broker else b""
         key = (scenario.folder, theirs, *predicates.texts)
         if key not in self._reduced:
-            self.tell("matching events")
-            shards = max(1, -(-len(predicates) * BYTES_A_PREDICATE // self.memory))
-            folder = Path(tempfile.mkdtemp(dir=self._folder.name))
-            indexes = [
-                path.rename(path.with_name(f"{folder.name}-{path.name}"))
-                for path in predicates.write_index(folder, shards)
-            ]
-            with as_ours("matching events"):
-                events = self.events(scenario)
-                if shards > 1 and (twice := repeated_id(events)) is not None:  # what shards find is merged by the id
-                    problem = Problem("events", None, "$id", f"two events have the id {twice}")
-                    raise DataError(f"the scenario {scenario.folder} is not right:", [problem])
-                rows = reduced(self.spark, events, indexes, brokers if asks_for_broker else None)
-                self._reduced[key] = rows.persist()
+            with self._step(MATCH):
+                rows = self._matched(scenario, predicates, brokers if asks_for_broker else None).persist()
+                rows.count()  # now, so that no later step has to match
+                self._reduced[key] = rows
         return self._reduced[key]
+
+    def _matched(self, scenario: Scenario, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> "DataFrame":
+        shards = max(1, -(-len(predicates) * BYTES_A_PREDICATE // self.memory))
+        folder = Path(tempfile.mkdtemp(dir=self._folder.name))
+        indexes = [
+            path.rename(path.with_name(f"{folder.name}-{path.name}")) for path in predicates.write_index(folder, shards)
+        ]
+        events = self.events(scenario)
+        if shards > 1 and (twice := repeated_id(events)) is not None:  # what shards find is merged by the id
+            problem = Problem("events", None, "$id", f"two events have the id {twice}")
+            raise DataError(f"the scenario {scenario.folder} is not right:", [problem])
+        return reduced(self.spark, events, indexes, brokers)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        with self.clock.step(name), as_ours(name):
+            yield
 
     def score(self, scenario: Scenario, plan: Plan, effort: int = EFFORT) -> Score:
         """The meter, on the whole log."""
@@ -190,14 +203,17 @@ class Pipeline:
 
     def _counted(self, scenario: Scenario, plan: Plan) -> "tuple[Metered, DataFrame, Totals]":
         publishers = self.publishers(scenario)
-        problems = problems_of_plan(scenario, plan, publishers)
-        if problems:
-            raise DataError("the plan breaks the law:", problems)
-        known = metered(scenario, plan, publishers)
+        with self.clock.step("checking the plan"):
+            problems = problems_of_plan(scenario, plan, publishers)
+            if problems:
+                raise DataError("the plan breaks the law:", problems)
+            known = metered(scenario, plan, publishers)
         rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
-        self.tell("counting traffic")
-        with as_ours("counting traffic"):
-            return known, rows, totals_of(rows, known)
+        with self._step("counting traffic"):
+            totals = totals_of(rows, known)
+        busiest = max(int(each.sum(axis=0).max(initial=0)) for each in (totals.link_frames, totals.group_copies))
+        check_headroom(self._logs[scenario.folder], plan.flows.num_rows, busiest)
+        return known, rows, totals
 
     def bursts(self, scenario: Scenario, plan: Plan, top: int, threshold: float) -> list[Burst]:
         """Subscriptions whose removal would uncover most others: see ``bursts``."""
@@ -210,8 +226,7 @@ class Pipeline:
         def rows_for(known: Metered) -> "DataFrame":
             return self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
 
-        self.tell("predicting bursts")
-        with as_ours("predicting bursts"):
+        with self._step("predicting bursts"):
             return bursts_of(scenario, plan, publishers, rows_for, top, threshold)
 
     def steiner(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Crossings:
@@ -220,9 +235,8 @@ class Pipeline:
         if key not in self._crossings:
             known = metered(scenario, without_links(scenario, attachments), self.publishers(scenario))
             rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
-            self.tell("growing Steiner trees")
             folder = Path(tempfile.mkdtemp(dir=self._folder.name))
-            with as_ours("growing Steiner trees"):
+            with self._step("growing Steiner trees"):
                 self._crossings[key] = crossings_of(rows, known, scenario.network, starts, folder)
         return self._crossings[key]
 
@@ -235,8 +249,7 @@ class Pipeline:
         """Depends on the attachments alone, so it is kept for the next plan that has the same."""
         key = (scenario.folder, fingerprint_of(plan.attachments), effort)
         if key not in self._bounds:
-            self.tell("bounding the least traffic")
-            with as_ours("bounding the least traffic"):
+            with self._step(BOUND):
                 self._bounds[key] = bound_of(rows, known, scenario.network, effort)
         return self._bounds[key]
 

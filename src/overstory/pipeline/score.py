@@ -6,7 +6,8 @@ so it does not matter who counted what. The driver adds them up and applies pric
 
 import pickle
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.bound import Bound
 from overstory.pipeline.entries import Entries
+from overstory.pipeline.exact import dot, priced, rounded, rounded_down
 from overstory.pipeline.flood import flood_cost
 from overstory.pipeline.match import FIT, HELD_OUT
 from overstory.pipeline.rows import alike_together, rows_of
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Batches = Iterable[pa.RecordBatch]
-Floats = NDArray[np.float64]
 
 
 def totals_of(rows: "DataFrame", metered: Metered) -> Totals:
@@ -76,46 +77,71 @@ def add(total: Totals, more: Totals) -> None:
             ours += theirs
 
 
+class Costs(NamedTuple):
+    """Exact, by part of the log; upkeep is that of the whole log."""
+
+    core: list[Fraction]
+    access: list[Fraction]
+    upkeep: Fraction
+    shares: list[Fraction]  # of the events
+
+    @property
+    def whole(self) -> Fraction:
+        return sum(self.core + self.access, self.upkeep)
+
+    def of_part(self, part: int) -> Fraction:
+        """Leases are renewed whatever happens, so a part of the log bears its share of them."""
+        return self.core[part] + self.access[part] + self.upkeep * self.shares[part]
+
+
+def costs_of(scenario: Scenario, metered: Metered, totals: Totals, entries: Entries) -> Costs:
+    prices = scenario.settings.prices
+    core = [Fraction(prices.core) * priced(sizes, scenario.network.prices) for sizes in totals.link_bytes]
+    down = [priced(sizes[metered.client_group], metered.down.prices) for sizes in totals.group_bytes]
+    up = [priced(sizes, metered.up.prices) for sizes in totals.publisher_bytes]
+    access = [Fraction(prices.access) * (here + there) for here, there in zip(down, up, strict=True)]
+    upkeep = Fraction(scenario.settings.intervals) * (
+        Fraction(prices.upkeep_core) * entries.core
+        + Fraction(prices.upkeep_access) * entries.access
+        + Fraction(prices.upkeep_association) * entries.associations
+    )
+    events = [int(count) for count in totals.counts[:, EVENTS]]
+    return Costs(core, access, upkeep, [Fraction(count, max(sum(events), 1)) for count in events])
+
+
 def scorecard(
     scenario: Scenario, plan: Plan, metered: Metered, totals: Totals, entries: Entries, bound: Bound
 ) -> tuple[Scorecard, Traffic]:
-    prices, network = scenario.settings.prices, scenario.network
-    core = prices.core * _in_order(totals.link_bytes * network.prices)
-    access = prices.access * (_down(metered, totals) + _in_order(totals.publisher_bytes * metered.up.prices))
-    upkeep = scenario.settings.intervals * (
-        prices.upkeep_core * entries.core
-        + prices.upkeep_access * entries.access
-        + prices.upkeep_association * entries.associations
-    )
-    events = totals.counts[:, EVENTS]
-    # Leases are renewed whatever happens, so a part of the log bears its share of them.
-    shares = events / max(events.sum(), 1)
-    cost = core + access + upkeep * shares
+    costs = costs_of(scenario, metered, totals, entries)
+    core, per_byte = sum(costs.core, Fraction(0)), Fraction(scenario.settings.prices.core)
+    flood = flood_cost(scenario.network, metered.rules.publisher_broker, totals.publisher_bytes.sum(axis=0))
     counts = totals.counts.sum(axis=0)
-    whole = float(core.sum())
     mean_delay, max_delay = _delays(metered, totals)
     load = _load(scenario, plan)
     traffic = Traffic(totals.link_frames.sum(axis=0), totals.link_bytes.sum(axis=0))
     card = Scorecard(
-        cost=whole + float(access.sum()) + upkeep,
-        core=whole,
-        access=float(access.sum()),
-        upkeep=float(upkeep),
+        cost=rounded(costs.whole),
+        core=rounded(core),
+        access=rounded(sum(costs.access, Fraction(0))),
+        upkeep=rounded(costs.upkeep),
         control=0.0,
-        cost_fit=float(cost[FIT]),
-        cost_held_out=float(cost[HELD_OUT]),
-        lower_bound=prices.core * bound.whole,
-        lower_bound_held_out=prices.core * bound.held_out,
-        gap=whole / (prices.core * bound.whole) - 1 if prices.core * bound.whole > 0 else None,
-        flood=prices.core * flood_cost(network, metered.rules.publisher_broker, totals.publisher_bytes.sum(axis=0)),
-        events=int(events.sum()),
+        cost_fit=rounded(costs.of_part(FIT)),
+        cost_held_out=rounded(costs.of_part(HELD_OUT)),
+        lower_bound=rounded_down(per_byte * bound.whole),
+        lower_bound_held_out=rounded_down(per_byte * bound.held_out),
+        lower_bound_estimate=None if bound.estimate is None else rounded(per_byte * bound.estimate),
+        bounded=float(bound.share),
+        gap=_gap(core, per_byte * bound.whole),
+        flood=rounded(per_byte * flood),
+        events=int(counts[EVENTS]),
         deliveries=int(counts[DELIVERIES]),
         frames=int(traffic.frames.sum()),
         duplicates=int(counts[DUPLICATES]),
         false_positives=int(counts[FALSE_POSITIVES]),
         discards=int(counts[DISCARDS]),
-        core_bytes=int(traffic.bytes.sum()),
-        access_bytes=int((totals.group_bytes * metered.rules.group_size).sum() + totals.publisher_bytes.sum()),
+        core_bytes=sum(traffic.bytes.tolist()),
+        access_bytes=dot(totals.group_bytes.sum(axis=0), metered.rules.group_size)
+        + sum(totals.publisher_bytes.sum(axis=0).tolist()),
         entries_core=entries.core,
         entries_access=entries.access,
         flows=plan.flows.num_rows,
@@ -127,16 +153,12 @@ def scorecard(
     return card, traffic
 
 
-def _in_order(parts: Floats) -> Floats:
-    """Sums by part of the log, in the order of links or of publishers."""
-    return np.array([float(sum(row.tolist())) for row in parts])
-
-
-def _down(metered: Metered, totals: Totals) -> Floats:
-    """Bytes to clients, times the prices of their links."""
-    size = len(metered.rules.group_broker)
-    prices = np.bincount(metered.client_group, metered.down.prices, minlength=size)
-    return _in_order(totals.group_bytes * prices)
+def _gap(core: Fraction, bound: Fraction) -> float | None:
+    """None where there is nothing to compare with."""
+    try:
+        return float(core / bound - 1) if bound > 0 else None
+    except OverflowError:
+        return None
 
 
 def _delays(metered: Metered, totals: Totals) -> tuple[float, float]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Batches = Iterable[pa.RecordBatch]
+FAMILIAR = 60  # powers of two, up or down, in which prices are taken as they are
 
 
 class Crossings(NamedTuple):
@@ -98,9 +99,16 @@ def card_of(
 
 
 def ground_of(network: Network, rules: Rules) -> tuple[Graph, Distances]:
-    """The network, and the distances to all brokers that publish or want something."""
-    known = network.offsets, network.targets, network.prices
+    """The network, and the distances to all brokers that publish or want something. Prices are only compared."""
+    known = network.offsets, network.targets, _in_reach(network.prices)
     return graph_of(*known), distances_to(*known, np.union1d(rules.group_broker, rules.publisher_broker))
+
+
+def _in_reach(prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """In another unit of money where the dearest link is so dear or so cheap that a table of distances, which has short
+    floats, could not hold it."""
+    _, exponent = np.frexp(prices.max(initial=0.0))
+    return prices if abs(int(exponent)) <= FAMILIAR else np.ldexp(prices, -int(exponent))
 
 
 def crossed(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from overstory.errors import FilterLimitError, Problem
+from overstory.errors import DataError, FilterLimitError, Problem
 from overstory.filters import Filter, parse_filter
 from overstory.model.folders import problems_at, rows_where
 from overstory.model.plan import EVERYTHING, Plan
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Ints = NDArray[np.int64]
+MOST_BYTES = 2**62  # of a log; sums are counted in 63 bits
 MOST_COMPARED = 20_000  # pairs of filters that are compared before the rest is taken on trust
 
 
@@ -32,8 +33,16 @@ def problems_of_filters(scenario: Scenario) -> list[Problem]:
     return problems_with(scenario.subscriptions["filter"], "subscriptions", "filter", reserved=BROKER)
 
 
-def publishers_of(events: "DataFrame", scenario: Scenario) -> tuple[Ints, list[Problem]]:
-    """Who published, ascending, and what is wrong with the log; events are named by their ids, as a log has no rows."""
+class Published(NamedTuple):
+    """What the steps have to know of a log."""
+
+    publishers: Ints  # ascending
+    bytes: int
+    largest: int  # bytes of an event
+
+
+def published_in(events: "DataFrame", scenario: Scenario) -> tuple[Published, list[Problem]]:
+    """And what is wrong with the log; events are named by their ids, as a log has no rows."""
     from pyspark.sql import functions as sql
 
     empty = sql.col("`$id`").isNull() | sql.col("`$bytes`").isNull() | sql.col("`$publisher`").isNull()
@@ -44,6 +53,8 @@ def publishers_of(events: "DataFrame", scenario: Scenario) -> tuple[Ints, list[P
             sql.min("`$bytes`").alias("least"),
             sql.min_by("`$id`", "`$bytes`").alias("lightest"),
             sql.sum(empty.cast("long")).alias("empty"),
+            sql.max("`$bytes`").alias("most"),
+            sql.sum(sql.col("`$bytes`").cast("decimal(38,0)")).alias("bytes"),
         )
         .toArrow()
         .sort_by("$publisher")
@@ -63,7 +74,21 @@ def publishers_of(events: "DataFrame", scenario: Scenario) -> tuple[Ints, list[P
         problems.append(
             Problem("events", None, "$bytes", f"event {found['lightest'][row]} has {found['least'][row]} bytes")
         )
-    return found["$publisher"].to_numpy(), problems
+    size = sum(int(each) for each in found["bytes"].to_pylist() if each is not None)
+    if size >= MOST_BYTES:
+        what = f"{size:,} bytes in all, and no more than {MOST_BYTES - 1:,} can be counted; give sizes in a larger unit"
+        problems.append(Problem("events", None, "$bytes", what))
+    return Published(found["$publisher"].to_numpy(), size, pc.max(found["most"]).as_py() or 0), problems
+
+
+def check_headroom(log: Published, flows: int, frames: int) -> None:
+    """Raises a ``DataError`` where counts of bytes may have left 63 bits: on no link an event is more often than there
+    are flows, and on none there are more bytes than frames of the largest size. ``frames`` are those of the busiest."""
+    if min(log.bytes * max(flows, 1), log.largest * frames) >= 2**63:
+        raise DataError(
+            f"{log.bytes:,} bytes in {flows:,} flows may be more than can be counted on a link; "
+            "give the sizes of events in a larger unit"
+        )
 
 
 def repeated_id(events: "DataFrame") -> int | None:

@@ -4,6 +4,7 @@ Experiments try many planners on many small scenarios. There a workbench is fast
 experiment can run beside each other in Spark's tasks. Plans are not validated: the planners' tests do that.
 """
 
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +17,7 @@ from overstory.matching import FilterIndex
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
-from overstory.pipeline.bound import ALL, Bound, bounded, scaled
+from overstory.pipeline.bound import Bound, bound_here
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, FIT, HELD_OUT, SHARES, reduce_batch
@@ -27,7 +28,7 @@ from overstory.pipeline.score import counted, scorecard
 from overstory.pipeline.steiner import Crossings, card_of, crossed, ground_of, without_links
 
 Ints = NDArray[np.int64]
-NO_BOUND = Bound(0.0, 0.0)
+NO_BOUND = Bound(Fraction(0), Fraction(0), Fraction(0))
 
 
 class Workbench:
@@ -97,9 +98,7 @@ class Workbench:
         return crossed([rows], known.rules, known.publishers, *ground_of(self.scenario.network, known.rules), starts)
 
     def _bound(self, known: Metered, rows: pa.RecordBatch) -> Bound:
-        graph = scaled(self.scenario.network, int(np.asarray(rows.column("bytes")).sum()))
-        parts = bounded([rows], known.rules, known.publishers, graph, ALL)
-        return Bound(sum(parts) / graph.scale, parts[HELD_OUT] / graph.scale)
+        return bound_here(rows, known, self.scenario.network)
 
 
 def _reduced(events: pa.RecordBatch, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> pa.RecordBatch:

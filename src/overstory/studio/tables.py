@@ -26,7 +26,13 @@ COSTS = (
     Measure("Upkeep", "entries in routing tables, renewed each interval", lambda plan: plan.scorecard.upkeep),
     Measure("Control", "messages for changes of subscriptions", lambda plan: plan.scorecard.control),
     Measure("Lower bound", "certified: no core costs less", lambda plan: plan.scorecard.lower_bound),
-    Measure("Gap", "of core above the lower bound", lambda plan: plan.scorecard.gap, percent=True),
+    Measure("Core gap", "how far core is above the lower bound", lambda plan: plan.scorecard.gap, percent=True),
+    Measure(
+        "Bounded",
+        "the share of the log's bytes that dual ascent bounds; distance bounds the rest",
+        lambda plan: plan.scorecard.bounded,
+        percent=True,
+    ),
     Measure(
         "Of flooding",
         "core, relative to every event going to every broker",
@@ -39,7 +45,7 @@ COSTS = (
 )
 BEHAVIOUR = (
     Measure("Flows", "each with a tree of its own", lambda plan: plan.scorecard.flows),
-    Measure("Deliveries", "to subscriptions", lambda plan: plan.scorecard.deliveries),
+    Measure("Deliveries", "matches of an event and a subscription, served", lambda plan: plan.scorecard.deliveries),
     Measure("Frames", "that crossed a link between brokers", lambda plan: plan.scorecard.frames),
     Measure("Duplicates", "frames beyond an event's first at a broker", lambda plan: plan.scorecard.duplicates),
     Measure("False positives", "frames nobody behind the link wanted", lambda plan: plan.scorecard.false_positives),
@@ -47,7 +53,7 @@ BEHAVIOUR = (
     Measure("Mean delay, ms", "from publisher to subscriber", lambda plan: plan.scorecard.mean_delay),
     Measure("Max delay, ms", "from publisher to subscriber", lambda plan: plan.scorecard.max_delay),
     Measure("Load", "of the fullest broker, 1 is an equal share", lambda plan: plan.scorecard.load),
-    Measure("Seconds", "that planning took", lambda plan: plan.seconds),
+    Measure("Seconds", "of planning and counting, without what plans share", lambda plan: plan.seconds),
 )
 PARTS = ("core", "access", "upkeep", "control")
 

@@ -11,7 +11,7 @@ class PlanView(msgspec.Struct, frozen=True):
     score and no picture."""
 
     name: str
-    seconds: float  # that planning took
+    seconds: float  # of planning and of counting its traffic, without Spark's start, matching and bounding
     scorecard: Scorecard
     traffic: Traffic
     trees: tuple[FlowTree, ...] = ()  # of its largest flows

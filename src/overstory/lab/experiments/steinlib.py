@@ -19,6 +19,7 @@ from overstory.lab.measuring import number
 from overstory.lab.stp import Problem, read_stp
 from overstory.model.plan import Value
 from overstory.pipeline.bound import scaled
+from overstory.pipeline.exact import rounded_down
 
 OPTIMA = "optima.csv"  # in the folder or the one above it, with columns group (a folder), filename and opt
 
@@ -109,11 +110,11 @@ def solve(path: Path, problem: Problem, starts: int, roots: int) -> Solved:
     if not np.isfinite(cost):
         raise DataError(f"{path}: there is no way from node {root + 1} to some terminal")
     tried = np.append(root, terminals[terminals != root])[: roots if graph.mutual else 1]
-    units = scaled(network, 1)
+    units = scaled(network)
     bounds = np.zeros(len(tried), np.int64)
-    every = np.arange(len(tried) + 1) * len(terminals)
-    ascent_bounds(units.offsets, units.targets, units.prices, tried, every, np.tile(terminals, len(tried)), bounds)
-    return Solved(float(cost), float(bounds.max()) / units.scale)
+    every = np.array([0, len(tried)])
+    ascent_bounds(units.offsets, units.targets, units.prices, offsets, terminals, every, tried, bounds)
+    return Solved(float(cost), rounded_down(int(bounds.max()) * units.unit))
 
 
 def read_optima(folder: Path) -> dict[tuple[str, str], float | None]:
