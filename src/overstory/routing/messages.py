@@ -9,12 +9,11 @@ from typing import TypeAlias
 import msgspec
 
 from overstory.filters import Filter
+from overstory.model.plan import LATE as LATE
 
 Key: TypeAlias = tuple[int, int]  # id, version
 
 Attempt: TypeAlias = tuple[int, int, int]  # to move a subscription: id, version, how often it was tried
-
-LATE = -1  # the flow for subscriptions that no plan knows: flow 0 of the law, as planners number theirs from 0
 
 
 class Advertise(msgspec.Struct, frozen=True):
