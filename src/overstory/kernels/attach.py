@@ -3,9 +3,8 @@
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import pop, push
-
-NONE = -1
 
 
 @kernel

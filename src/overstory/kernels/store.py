@@ -21,8 +21,6 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
 
-NONE = -1
-
 # Kinds of nodes. Boxes stand in a LEAF, which is a list, or in a BLOCK, which has bins. A LOW node has on its left the
 # boxes whose range starts below the threshold, a HIGH node those whose range ends there; an EITHER node has boxes on
 # both sides alike. A TOKENS node has a child for each of some tokens, and one for boxes that stand under none of them.

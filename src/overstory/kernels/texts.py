@@ -8,8 +8,8 @@ that an event must, or must not, have. An event has those of its tokens that som
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.nothing import NONE
 from overstory.kernels.store import (
-    NONE,
     SEED,
     TOKENS_USED,
     Store,

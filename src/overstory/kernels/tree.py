@@ -35,6 +35,7 @@ from overstory.kernels.leaves import (
     settle,
     unseal,
 )
+from overstory.kernels.nothing import NONE
 from overstory.kernels.records import range_of
 from overstory.kernels.split_choice import best_clause, best_range, met_under_tokens, rarest_number
 from overstory.kernels.store import (
@@ -42,7 +43,6 @@ from overstory.kernels.store import (
     EITHER,
     LEAF,
     LOW,
-    NONE,
     PLACES,
     ROOT,
     TOKENS,
