@@ -149,18 +149,6 @@ def give_row(store: Store, table: int, chain: Array, row: int) -> None:
     store.counts[FREE_ROWS + table] = row + 1
 
 
-@kernel
-def mixed(value: int) -> int:
-    """A hash of 64 bits in which every bit depends on every bit."""
-    x = np.uint64(value)
-    x ^= x >> np.uint64(33)
-    x *= np.uint64(0xFF51AFD7ED558CCD)
-    x ^= x >> np.uint64(33)
-    x *= np.uint64(0xC4CEB9FE1A85EC53)
-    x ^= x >> np.uint64(33)
-    return np.int64(x)
-
-
 # Two tables from hashes to rows, that of the texts and that of the boxes, each in many shards that grow by themselves.
 
 

@@ -19,6 +19,7 @@ are, and follow them when they drift.
 import numpy as np
 
 from overstory.kernels.compiling import kernel
+from overstory.kernels.hashing import mixed
 from overstory.kernels.keys import LEAST, MOST
 from overstory.kernels.leaves import (
     CAPACITY,
@@ -48,7 +49,6 @@ from overstory.kernels.store import (
     TOKENS,
     Store,
     class_of,
-    mixed,
     take_row,
     take_words,
     with_room,
