@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from overstory.kernels.attach import attach_rest
 from overstory.kernels.clusters import compact, hang, multiplicities
-from overstory.kernels.completion import attach_rest
 from overstory.kernels.low_stretch import low_stretch_forest
 from overstory.kernels.nothing import NONE
 from overstory.kernels.tree_cost import tree_costs
@@ -100,7 +100,7 @@ def spanning(ground: Ground, forest: Ints) -> Tree:
     means = (edges.there + edges.back) / 2
     start = int(edges.one[forest[0]]) if len(forest) else 0
     link = np.empty(len(ground.network), np.int64)
-    attach_rest(graph.offsets, graph.targets, means[edges.of_link], kept[edges.of_link], start, link)
+    attach_rest(graph._replace(prices=means[edges.of_link]), kept[edges.of_link], start, link)
     below = np.flatnonzero(link >= 0)
     by, parent = (np.full(len(link), NONE) for _ in range(2))
     by[below] = edges.of_link[link[below]]
