@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overstory.kernels import clusters, instances, low_stretch, plain_clusters, tree_cost
+from overstory.kernels.attach import attach_rest
 from overstory.kernels.compiling import Array
-from overstory.kernels.completion import attach_rest
 from overstory.kernels.distances import distances_to
 from overstory.kernels.steiner import graph_of, steiner_trees
 
@@ -236,7 +236,7 @@ def test_the_rest_attached(network: tuple[int, dict[tuple[int, int], float]], da
     forest = {frozenset(edge) for edge in networkx.minimum_spanning_edges(some, data=False)}
     kept = np.array([frozenset(link) in forest for link in listed])
     start, by = data.draw(st.integers(0, size - 1)), np.empty(size, np.int64)
-    attach_rest(offsets, targets, prices, kept, start, by)
+    attach_rest(graph_of(offsets, targets, prices), kept, start, by)
     assert np.flatnonzero(by == -1).tolist() == [start]
     used = [listed[link] for link in by.tolist() if link >= 0]
     assert [v for _, v in used] == [node for node in range(size) if node != start]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from overstory.kernels import coalesced, exchange, plain_clusters
 from overstory.kernels.attach import hang_on_cores
 from overstory.kernels.compiling import Array
+from overstory.kernels.steiner import graph_of
 
 PRICES = st.sampled_from([0.25, 1.0, 1.0, 1.0, 2.0, 5.0])
 
@@ -174,7 +175,7 @@ def test_whatever_is_outside_takes_its_cheapest_way_to_the_core(data: st.DataObj
     inward = np.array([graph[other][one]["price"] for one, other in pairs])
     parents = np.empty((1, size), np.int64)
     core = ints([0, 1]), ints([pairs.index((top, beside))])
-    hang_on_cores(offsets, ints(other for _, other in pairs), inward, ints([top]), *core, parents)
+    hang_on_cores(graph_of(offsets, ints(other for _, other in pairs), inward), ints([top]), *core, parents)
     far = networkx.multi_source_dijkstra_path_length(graph.reverse(), {top, beside}, weight="price")
     assert parents[0, top] == -1
     assert parents[0, beside] == top

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from overstory.kernels import paths, plain, sets
-from overstory.kernels.forest import NONE, Forest
+from overstory.kernels.forest import Forest
+from overstory.kernels.nothing import NONE
 from overstory.model.network import Network
 from overstory.routing.law import steered_tree
 

@@ -8,6 +8,7 @@ import pytest
 from overstory import parse_filter
 from overstory.kernels.keys import LEAST, MOST
 from overstory.kernels.leaves import BINS, IN_USE, SETS, bin_of, bins_size, first_bins, row_at
+from overstory.kernels.nothing import NONE
 from overstory.kernels.plain import Record, record_of
 from overstory.kernels.store import (
     BLOCK,
@@ -19,7 +20,6 @@ from overstory.kernels.store import (
     LIVE_BOXES,
     LIVE_LEAVES,
     LOW,
-    NONE,
     ROOT,
     TOKENS,
     TOKENS_USED,

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from overstory.kernels.metering import NONE
+from overstory.kernels.nothing import NONE
 from overstory.kernels.ways import ways_from
 from overstory.model.network import Network
 from overstory.routing.law import steered_tree

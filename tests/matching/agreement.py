@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overstory import parse_filter
-from overstory.kernels.store import BOXES, FREE_ROWS, LINKS, NODES, NONE, PLACES, ROOT, TOKENS_USED
+from overstory.kernels.nothing import NONE
+from overstory.kernels.store import BOXES, FREE_ROWS, LINKS, NODES, PLACES, ROOT, TOKENS_USED
 from overstory.matching.batch import Batch
 from overstory.matching.index import FilterIndex
 from overstory.matching.reference import ReferenceIndex

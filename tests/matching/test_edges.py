@@ -12,7 +12,8 @@ from overstory.filters import syntax as s
 from overstory.filters.boxes import Box
 from overstory.filters.value_sets import Strings, points_of_strings
 from overstory.kernels.match import MOST_TOGETHER, MOST_VALUES
-from overstory.kernels.store import BLOCK, NONE, ROOT, TOKENS, TOKENS_USED, Store
+from overstory.kernels.nothing import NONE
+from overstory.kernels.store import BLOCK, ROOT, TOKENS, TOKENS_USED, Store
 from overstory.matching.batch import Batch, Lists, Numbers, Texts, Values
 from overstory.matching.index import FilterIndex
 from overstory.matching.reference import ReferenceIndex

@@ -12,7 +12,8 @@ from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.pipeline import Pipeline
-from overstory.pipeline.workbench import Workbench, hashes_of, parts_of
+from overstory.pipeline.workbench import Workbench, parts_of
+from overstory.pipeline.xxhash import hashes_of
 from overstory.planners.defaults import attachments
 from overstory.planners.references import score_reference
 from overstory.planners.registry import make_plan
@@ -27,7 +28,7 @@ class Sharing(Pipeline):
         super().__init__("local[2]")
         self._spark = other.spark
 
-    def close(self) -> None:
+    def close(self, at_once: bool = False) -> None:
         self._spark = None
         super().close()
 
@@ -48,6 +49,9 @@ def test_hashes_and_parts(pipeline: Pipeline) -> None:
         hashes_of(ids).tolist()
         == frame.toArrow().sort_by("$id")["hash"].to_numpy()[np.argsort(np.argsort(ids))].tolist()
     )
+    both = pipeline.spark.createDataFrame(pa.table({"a": ids, "b": ids[::-1]}))
+    told = both.select("a", sql.xxhash64("a", "b").alias("hash")).toArrow().sort_by("a")["hash"].to_pylist()
+    assert hashes_of(ids, ids[::-1]).tolist() == told
     assert np.bincount(parts_of(np.arange(10_000)), minlength=3).tolist() == pytest.approx([6000, 2000, 2000], rel=0.05)
 
 

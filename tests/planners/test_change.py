@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +15,10 @@ from scipy.sparse import csr_array
 
 from overstory.kernels.coalesced import Trees
 from overstory.model.network import Network
-from overstory.model.plan import EVERYTHING, Header, Plan
+from overstory.model.plan import EVERYTHING, LATE, Header, Plan
 from overstory.model.scenario import Scenario
-from overstory.model.tables import FILTERS
+from overstory.model.spanning import minimum_spanning_tree
+from overstory.model.tables import FILTERS, FLOWS, MEMBERS, TREE, TREES
 from overstory.pipeline.validate import problems_of_plan
 from overstory.planners import defaults
 from overstory.planners.registry import make_plan
@@ -35,7 +37,9 @@ from overstory.planners.trees.change import (
 )
 from overstory.planners.trees.demand import Demand, demand_of
 from overstory.planners.trees.spanning import Tree, as_tables, priced, tree_of
+from overstory.routing import messages
 from overstory.routing.law import Law
+from overstory.routing.share import shares_of
 
 from ..plans import events_of
 from ..tables import table_of
@@ -87,9 +91,26 @@ def changes(scenario: Scenario) -> Iterator[tuple[int, Plan, Window, Newcomer]]:
     row = np.repeat(np.arange(len(asked.fit.roots)), np.diff(asked.fit.offsets))
     for subscription, item in zip(scenario.subscriptions["id"].to_pylist(), asked.item_of.tolist(), strict=True):
         present = plan_without(plan, subscription)
-        if present.flows.num_rows:
-            newcomer = Newcomer(int(asked.item_broker[item]), row[asked.fit.items == item])
-            yield subscription, present, window_of(scenario, asked, asked.fit, present), newcomer
+        newcomer = Newcomer(int(asked.item_broker[item]), row[asked.fit.items == item])
+        yield subscription, present, window_of(scenario, asked, asked.fit, present), newcomer
+
+
+def with_the_late_flow(scenario: Scenario, plan: Plan, subscriptions: list[int]) -> Plan:
+    """As a flow of the plan, with these members: what routers do with subscriptions that they do not find in it."""
+    source, target = (scenario.network.ids[each] for each in minimum_spanning_tree(scenario.network))
+    tables = {
+        "flows": table_of(FLOWS, [(LATE, TREE, EVERYTHING, 0)]),
+        "members": table_of(MEMBERS, [(LATE, subscription, None) for subscription in subscriptions]),
+        "trees": table_of(TREES, [(LATE, *ends) for ends in zip(source.tolist(), target.tolist(), strict=True)]),
+    }
+    return replace(plan, **{name: pa.concat_tables([table, getattr(plan, name)]) for name, table in tables.items()})
+
+
+def planned(scenario: Scenario, plan: Plan, subscription: int, flow: int) -> Plan:
+    """The plan with this subscription in a flow, if only the late one."""
+    if flow == LATE:
+        return with_the_late_flow(scenario, plan, [subscription])
+    return plan_with(plan, subscription, flow)
 
 
 def lawful_cost(scenario: Scenario, plan: Plan) -> float:
@@ -111,13 +132,13 @@ def test_the_flow_that_the_law_finds_cheapest(scenarios: list[Scenario]) -> None
     for scenario in scenarios:
         for subscription, plan, window, newcomer in changes(scenario):
             before = lawful_cost(scenario, plan)
-            flows = sorted(plan.flows["flow"].to_pylist())
-            added = [lawful_cost(scenario, plan_with(plan, subscription, flow)) - before for flow in flows]
+            flows = [LATE, *sorted(plan.flows["flow"].to_pylist())]
+            added = [lawful_cost(scenario, planned(scenario, plan, subscription, flow)) - before for flow in flows]
             found = join(window, newcomer)
             assert found == Joined(flows[int(np.argmin(added))], min(added))  # prices are quarters: sums are exact
             assert cost_of(window) == before
             chosen.add(found.flow)
-    assert chosen == set(range(GROUPS))
+    assert chosen == {LATE, *range(GROUPS)}
 
 
 def test_windows_follow_plans(scenarios: list[Scenario]) -> None:
@@ -127,9 +148,9 @@ def test_windows_follow_plans(scenarios: list[Scenario]) -> None:
             found = join(window, newcomer)
             entered = enter(window, newcomer, found.flow)
             assert cost_of(entered) == cost_of(window) + found.added
-            assert cost_of(entered) == cost_of(
-                window_of(scenario, asked, asked.fit, plan_with(plan, subscription, found.flow))
-            )
+            if found.flow != LATE:
+                joined = plan_with(plan, subscription, found.flow)
+                assert cost_of(entered) == cost_of(window_of(scenario, asked, asked.fit, joined))
             assert_same(leave(entered, len(window.member_flow)), window)
 
 
@@ -144,26 +165,28 @@ def test_members_leave_one_after_the_other(scenarios: list[Scenario]) -> None:
     for scenario in scenarios:
         plan, asked = random_plan(scenario), demand(scenario)
         window = window_of(scenario, asked, asked.fit, plan)
-        kept = plan.flows["flow"].to_pylist()
+        kept = [LATE, *plan.flows["flow"].to_pylist()]
         for number in range(len(window.member_flow), 0, -1):
             flow = int(window.flows[window.member_flow[0]])
             alone = int((window.member_flow == window.member_flow[0]).sum()) == 1
             left = leave(window, 0)
-            if alone and flow:
+            if alone:
                 kept.remove(flow)
             assert left.flows.tolist() == kept
             assert len(left.member_flow) == number - 1
             assert np.array_equal(left.flows[left.member_flow], window.flows[window.member_flow][1:])
             assert cost_of(left) <= cost_of(window)
             window = left
-        assert window.flows.tolist() == [0]
+        assert window.flows.tolist() == [LATE]
+        late = enter(window, Newcomer(0, np.empty(0, np.int64)), LATE)
+        assert leave(late, 0).flows.tolist() == [LATE]
 
 
 def test_plans_stay_lawful(scenarios: list[Scenario]) -> None:
     for scenario in scenarios:
         publishers = Steps().publishers(scenario)
         for subscription, plan, window, newcomer in changes(scenario):
-            joined = plan_with(plan, subscription, join(window, newcomer).flow)
+            joined = planned(scenario, plan, subscription, join(window, newcomer).flow)
             assert problems_of_plan(scenario, joined, publishers) == []
             assert law_is_kept(scenario, joined)
             others = scenario.subscriptions.filter(np.asarray(scenario.subscriptions["id"].to_numpy() != subscription))
@@ -172,12 +195,13 @@ def test_plans_stay_lawful(scenarios: list[Scenario]) -> None:
 
 def test_joining_and_leaving_gives_the_plan_back(scenarios: list[Scenario], tmp_path: Path) -> None:
     for number, scenario in enumerate(scenarios[:20]):
-        subscription, plan, window, newcomer = next(changes(scenario), (0, None, None, None))
-        if plan is None or window is None or newcomer is None:
+        subscription, plan, window, _ = next(changes(scenario))
+        flow = int(window.flows[-1])
+        if flow == LATE:
             continue
-        joined = plan_with(plan, subscription, join(window, newcomer).flow)
+        joined = plan_with(plan, subscription, flow)
         folders = [tmp_path / f"{number}-{name}" for name in ("before", "after", "joined", "again")]
-        again = plan_with(plan, subscription, join(window, newcomer).flow)
+        again = plan_with(plan, subscription, flow)
         for folder, each in zip(folders, (plan, plan_without(joined, subscription), joined, again), strict=True):
             each.write(folder)
         before, after, with_it, with_it_again = (
@@ -216,19 +240,24 @@ def test_the_last_member_takes_its_flow_along(tmp_path: Path) -> None:
     assert set(left.trees["flow"].to_pylist()) == {0, 2}
     assert left.members["subscription"].to_pylist() == [0, 2]
     empty = plan_without(plan_without(left, 2), 0)
-    assert empty.flows["flow"].to_pylist() == [0]
-    assert empty.trees.num_rows == 3
-    assert empty.members.num_rows == 0
+    assert empty.flows.num_rows == empty.trees.num_rows == empty.members.num_rows == 0
     nobody = replace(scenario, subscriptions=scenario.subscriptions.slice(0, 0))
     assert problems_of_plan(nobody, empty, np.array([100])) == []
 
 
-def test_flow_0_of_other_plans_is_one_like_the_others(tmp_path: Path) -> None:
-    scenario = line_of_brokers(tmp_path / "line", 4, {"a": [0], "b": [1]}, [(3, "a")])
-    plan = make_plan("direct", scenario, Steps(), {}, 0)
-    flow = plan.members["flow"].to_pylist()[0]
-    assert flow == 0
-    assert 0 not in plan_without(plan, plan.members["subscription"].to_pylist()[0]).flows["flow"].to_pylist()
+def test_the_late_flow_is_the_routers(tmp_path: Path) -> None:
+    """Where a window says that a subscription stays, there it is in every router that has installed the plan."""
+    scenario = line_of_brokers(tmp_path / "line", 4, {"a": [0], "b": [1]}, [])
+    plan = plan_without(line_plan(scenario, [0, 1]), 0)
+    asked = demand(scenario)
+    window = window_of(scenario, asked, asked.fit, plan)
+    stays = join(window, Newcomer(0, np.empty(0, np.int64))).flow
+    assert stays == messages.LATE
+    late = window.trees.parent[window.flows.tolist().index(stays)]
+    for broker, share in shares_of(scenario, plan, 0).items():
+        near = np.flatnonzero((late == broker) | (np.arange(len(late)) == late[broker]))
+        assert share.flows[stays].neighbours == set(near.tolist())
+        assert stays not in {member.flow for member in share.members}
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
@@ -242,6 +271,8 @@ def test_what_cannot_be(tmp_path: Path) -> None:
         plan_without(plan, 7)
     with pytest.raises(ValueError, match="no tree for all events"):
         plan_with(make_plan("direct", scenario, Steps(), {}, 0), 7, 0)
+    with pytest.raises(ValueError, match="while it is late"):
+        plan_with(plan_without(plan, 0), 0, LATE)
     narrow, wide = (replace(plan, filters=table_of(FILTERS, [(1, 2, 1, text)])) for text in ("topic = 'b'", EVERYTHING))
     with pytest.raises(ValueError, match="need not cover"):
         plan_with(narrow, 7, 1)
@@ -251,9 +282,9 @@ def test_what_cannot_be(tmp_path: Path) -> None:
         enter(window, Newcomer(0, np.empty(0, np.int64)), 7)
 
 
-@pytest.mark.parametrize(("coalesce", "flow"), [(True, 0), (False, 1)])
+@pytest.mark.parametrize(("coalesce", "flow"), [(True, LATE), (False, 1)])
 def test_copies_that_pass_by(coalesce: bool, flow: int, tmp_path: Path) -> None:
-    """What flow 1 brings to broker 3 passes broker 2. Where frames coalesce, it serves flow 0 as well."""
+    """What flow 1 brings to broker 3 passes broker 2. Where frames coalesce, it serves all flows."""
     scenario = line_of_brokers(tmp_path / "line", 4, {"b": [0], "a": [3]}, [(0, "a")] * 5, coalesce)
     asked = demand(scenario)
     window = window_of(scenario, asked, asked.fit, line_plan(scenario, [0, 1]))
@@ -266,13 +297,12 @@ def test_nothing_known(tmp_path: Path) -> None:
     window = window_of(silent, asked, asked.fit, line_plan(silent, [0, 1]))
     newcomer = Newcomer(2, np.empty(0, np.int64))
     assert cost_of(window) == 0.0
-    assert join(window, newcomer) == Joined(0, 0.0)
+    assert join(window, newcomer) == Joined(LATE, 0.0)
     assert cost_of(enter(window, newcomer, 1)) == 0.0
     assert not replan(cost_of(window), cost_of(window)).switch
     nobody = line_of_brokers(tmp_path / "nobody", 4, {}, [(1, "b")] * 10)
     asked = demand(nobody)
-    with pytest.raises(ValueError, match="no flow to join"):
-        join(window_of(nobody, asked, asked.fit, line_plan(nobody, [0])), newcomer)
+    assert join(window_of(nobody, asked, asked.fit, line_plan(nobody, [0])), newcomer) == Joined(LATE, 0.0)
 
 
 def test_equal_up_to_rounding() -> None:

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from overstory.errors import UsageError
+from overstory.lab.localized import Localized, make_localized
+from overstory.lab.topologies import topology
 from overstory.model.plan import Plan, Value
-from overstory.model.scenario import Scenario
+from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.validate import problems_of_plan
+from overstory.pipeline.workbench import Workbench
 from overstory.planners import defaults
 from overstory.planners.registry import make_plan
 from overstory.planners.trees.clusters import ground_of
@@ -82,6 +85,19 @@ def test_moving_filters_never_costs_more(scenarios: list[Scenario]) -> None:
                 if moved := tried.get(f"{name}, moved"):
                     before, after = (fit.cost(one.groups, one.parents) for one in (each, moved))
                     assert after <= before * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_longer_log_makes_no_worse_plan(seed: int, tmp_path: Path) -> None:
+    """Both plans are priced on those events of the longer log that no planner sees."""
+    benches = []
+    for events in (1_000, 20_000):
+        shape = Localized(keywords=100, locality=0.1, events=events)
+        make_localized(tmp_path / str(events), topology("transit-stub", 100, seed), shape, seed)
+        benches.append(Workbench(read_scenario(tmp_path / str(events))))
+    plans = [make_plan("tree-search", bench.scenario, bench, {"rows": 1_000}) for bench in benches]
+    of_the_short, of_the_long = (benches[1].score(plan).cost_held_out for plan in plans)
+    assert of_the_long <= 1.005 * of_the_short
 
 
 def test_nothing_to_learn_from(tmp_path: Path) -> None:

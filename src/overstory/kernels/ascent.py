@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
+from overstory.kernels.nothing import NONE
 
-NOWHERE = -1
 UNLIMITED = 2**63 - 1
 NOT_YET = -1  # bounded
 SLACK = 4  # "hardly": by up to one in so many; makes far fewer searches than none, and bounds that are as good
@@ -136,7 +136,7 @@ def _new_work(nodes: int, links: int, terminals: int) -> Work:
         np.empty((2, min(nodes, terminals)), np.int64),
     )
     for node in work.nodes:
-        node.known = node.awake = node.connected = NOWHERE
+        node.known = node.awake = node.connected = NONE
     return work
 
 
@@ -159,10 +159,10 @@ def _ascend_for_all(
     Returns the number of the next instance, and that of the last search.
     """
     search = _room_for_searches(work, search)
-    bound, search, last = _ascend(graph, work, i, NOWHERE, terminals, search)
+    bound, search, last = _ascend(graph, work, i, NONE, terminals, search)
     wanted = 0
     for root in roots:
-        if last != NOWHERE and root != last and work.nodes[root].known != i and work.nodes[root].awake != i:
+        if last != NONE and root != last and work.nodes[root].known != i and work.nodes[root].awake != i:
             work.nodes[root].awake = i
             wanted += 1
     search += 2
@@ -207,11 +207,11 @@ def _reach(graph: Incoming, work: Work, i: int, terminal: int, wanted: int, sear
 
 @kernel
 def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, search: int) -> tuple[int, int, int]:
-    """The bound of instance i, the number of the last search, and NOWHERE.
+    """The bound of instance i, the number of the last search, and NONE.
 
-    If the root is NOWHERE: only until one terminal is left that is not at rest, which then comes last.
+    If the root is NONE: only until one terminal is left that is not at rest, which then comes last.
     """
-    if root != NOWHERE:
+    if root != NONE:
         work.nodes[root].connected = i
     count, bound = 0, 0
     for terminal in terminals:
@@ -222,30 +222,30 @@ def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, se
         terminal = work.waiting[1, 0]
         _pop(work.waiting, count)
         count -= 1
-        if count == 0 and root == NOWHERE:
-            work.nodes[terminal].awake = NOWHERE
+        if count == 0 and root == NONE:
+            work.nodes[terminal].awake = NONE
             return bound, search, terminal
         smallest = work.waiting[0, 0] >> TERMINAL_BITS
         most = smallest + smallest // SLACK if count else UNLIMITED
         search += 2
         raised, cut, end, size = _raise(graph, work, i, terminal, most, search)
         bound += raised
-        if end == NOWHERE and cut > 0:
+        if end == NONE and cut > 0:
             count = _wait(work, count, cut, terminal)
         else:
-            work.nodes[terminal].awake = NOWHERE
-            if end != NOWHERE and work.nodes[end].connected == i:
+            work.nodes[terminal].awake = NONE
+            if end != NONE and work.nodes[end].connected == i:
                 _connect(work, i, terminal, end)
         if raised and count:
             _pay(graph, work, raised, size, search)
-    return bound, search, NOWHERE
+    return bound, search, NONE
 
 
 @kernel
 def _raise(graph: Incoming, work: Work, i: int, terminal: int, most: int, search: int) -> tuple[int, int, int, int]:
     """Raises a terminal until it can rest, or its cut has more links than ``most``.
 
-    Returns by how much, the number of links then in the cut, the node that lets the terminal rest (else NOWHERE), and
+    Returns by how much, the number of links then in the cut, the node that lets the terminal rest (else NONE), and
     how many members of the set may have links that paid.
     """
     raised, cut, queued, seen, size = 0, 0, 0, 0, 1
@@ -263,7 +263,7 @@ def _raise(graph: Incoming, work: Work, i: int, terminal: int, most: int, search
             _pop(work.queue, queued)
             queued -= 1
         if queued == 0 or (cut > most and work.queue[0, 0] > raised):
-            return raised, cut, NOWHERE, seen
+            return raised, cut, NONE, seen
         raised = work.queue[0, 0]
         size, cut = _join(work, work.queue[1, 0], search, size, cut)
 

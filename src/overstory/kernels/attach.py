@@ -1,53 +1,94 @@
-"""Trees from cores: everything outside of a core is attached to it by cheapest ways."""
+"""From a forest to a spanning tree: everything outside of it is attached by cheapest ways.
+
+The tree of the start comes first. Each other broker hangs on the cheapest way to the nearest broker of a tree; a way
+that meets another tree of the forest brings it in whole. A core is a forest of one tree.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import pop, push
+from overstory.kernels.steiner import Graph
 
-NONE = -1
 
+class Search(NamedTuple):
+    """What one search writes on."""
 
-@kernel
-def hang_on_cores(
-    offsets: Array, targets: Array, inward: Array, tops: Array, core_offsets: Array, core_links: Array, parents: Array
-) -> None:
-    """Sets row i of ``parents`` to a spanning tree: the links of core i, between its two offsets, lead away from its
-    top, and every other broker's parent is next on its cheapest way to the core. ``inward`` is by link the price of the
-    one that leads back."""
-    sources = np.empty(len(targets), np.int64)
-    for node in range(len(offsets) - 1):
-        sources[offsets[node] : offsets[node + 1]] = node
-    inside = np.zeros(len(offsets) - 1, np.bool_)
-    for i in range(len(tops)):
-        parent = parents[i]
-        parent[:] = NONE
-        inside[:] = False
-        inside[tops[i]] = True
-        for link in core_links[core_offsets[i] : core_offsets[i + 1]]:
-            parent[targets[link]] = sources[link]
-            inside[targets[link]] = True
-        _attach(offsets, targets, inward, parent, inside)
+    distance: Array  # by broker: from the nearest tree
+    settled: Array
+    queue: Array  # the brokers of a tree
+    heap: Array
 
 
 @kernel
-def _attach(offsets: Array, targets: Array, inward: Array, parent: Array, inside: Array) -> None:
-    count = len(parent)
-    distance, settled = np.full(count, np.inf), np.zeros(count, np.bool_)
-    heap = np.empty((2, len(targets) + count))
-    size = 0
-    for node in range(count):
-        if inside[node]:
-            distance[node] = 0.0
-            size = push(heap, size, 0.0, node)
+def attach_rest(graph: Graph, kept: Array, start: int, by: Array) -> None:
+    """Sets ``by`` to the link that leads to each broker that can be reached from ``start``, NONE there. ``kept`` says
+    which links are of the forest, at least in the direction away from the start. A way costs what the graph says of
+    its links, each in the direction away from the tree."""
+    count = len(graph.offsets) - 1
+    search = Search(
+        np.full(count, np.inf),
+        np.zeros(count, np.bool_),
+        np.empty(count, np.int64),
+        np.empty((2, len(graph.targets) + 1)),
+    )
+    by[:] = NONE
+    search.distance[start] = 0.0
+    size = push(search.heap, 0, 0.0, start)
     while size:
-        here = int(heap[1, 0])
-        size = pop(heap, size)
-        if settled[here]:
-            continue
-        settled[here] = True
-        for link in range(offsets[here], offsets[here + 1]):
-            there, price = targets[link], distance[here] + inward[link]
-            if not inside[there] and not settled[there] and price < distance[there]:
-                distance[there], parent[there] = price, here
-                size = push(heap, size, price, there)
+        here = int(search.heap[1, 0])
+        size = pop(search.heap, size)
+        if not search.settled[here]:
+            size = _settle(graph, kept, search, here, by, size)
+
+
+@kernel
+def _settle(graph: Graph, kept: Array, search: Search, here: int, by: Array, size: int) -> int:
+    """A broker and the tree of the forest that it is in. Returns the size of the heap then."""
+    offsets, targets, prices = graph.offsets, graph.targets, graph.prices
+    distance, settled, queue = search.distance, search.settled, search.queue
+    queue[0], settled[here], first, last = here, True, 0, 1
+    while first < last:
+        node = queue[first]
+        first += 1
+        for link in range(offsets[node], offsets[node + 1]):
+            there = targets[link]
+            if kept[link] and not settled[there]:
+                queue[last], settled[there], by[there] = there, True, link
+                last += 1
+    if last > 1:
+        queue[:last].sort()  # of equally cheap ways that from the lowest-numbered broker
+    for at in range(last):
+        node = queue[at]
+        if last > 1:
+            distance[node] = 0.0  # in a tree
+        for link in range(offsets[node], offsets[node + 1]):
+            there, price = targets[link], distance[node] + prices[link]
+            if not settled[there] and price < distance[there]:
+                distance[there], by[there] = price, link
+                size = push(search.heap, size, price, there)
+    return size
+
+
+@kernel
+def hang_on_cores(graph: Graph, tops: Array, core_offsets: Array, core_links: Array, parents: Array) -> None:
+    """Sets row i of ``parents`` to a spanning tree: the links of core i, between its two offsets, lead away from its
+    top, and every other broker's parent is next on its cheapest way to the core. The graph's prices are those of the
+    ways to it: of each link that of the one that leads back."""
+    count = len(graph.offsets) - 1
+    sources = np.empty(len(graph.targets), np.int64)
+    for node in range(count):
+        sources[graph.offsets[node] : graph.offsets[node + 1]] = node
+    kept, by = np.zeros(len(graph.targets), np.bool_), np.empty(count, np.int64)
+    for i in range(len(tops)):
+        core = core_links[core_offsets[i] : core_offsets[i + 1]]
+        for link in core:
+            kept[link] = True
+        attach_rest(graph, kept, tops[i], by)
+        for link in core:
+            kept[link] = False
+        for node in range(count):
+            parents[i, node] = NONE if by[node] == NONE else sources[by[node]]

@@ -3,6 +3,8 @@
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.hashing import mixed
+from overstory.kernels.nothing import NONE
 from overstory.kernels.records import clauses_of, first_clause, ranges_of
 from overstory.kernels.room import has_room
 from overstory.kernels.store import (
@@ -11,7 +13,6 @@ from overstory.kernels.store import (
     LINKS,
     LIVE_BOXES,
     LIVE_FILTERS,
-    NONE,
     OPAQUE_BOXES,
     ROOT,
     TOKENS_USED,
@@ -21,7 +22,6 @@ from overstory.kernels.store import (
     first_slot,
     give_row,
     give_words,
-    mixed,
     put,
     sort_few,
     take_row,

@@ -8,8 +8,7 @@ the event is on the links for that subscription alone. (Selective pruning calls 
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-
-NONE = -1
+from overstory.kernels.nothing import NONE
 
 
 @kernel

@@ -7,7 +7,8 @@ import numpy as np
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import EXACT, LEAST, key_of_bits
 from overstory.kernels.match import Events, Scratch, filters_of, match, opaque_among
-from overstory.kernels.store import NONE, Store, sort_few, with_room
+from overstory.kernels.nothing import NONE
+from overstory.kernels.store import Store, sort_few, with_room
 from overstory.kernels.texts import (
     EQUAL,
     LIST,

@@ -3,7 +3,8 @@
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-from overstory.kernels.paths import NONE, pop, push
+from overstory.kernels.nothing import NONE
+from overstory.kernels.paths import pop, push
 
 
 @kernel

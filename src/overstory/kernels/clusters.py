@@ -8,8 +8,8 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.low_stretch import adjacent
+from overstory.kernels.nothing import NONE
 
-NONE = -1
 FIRST, SECOND, NEW = 0, 1, 2  # where the Steiner tree of an instance comes from
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.exchange import set_depths
+from overstory.kernels.nothing import NONE
 
-NONE = -1
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 

@@ -24,6 +24,7 @@ from overstory.kernels.leaves import (
     first_row,
     lowest_bit,
 )
+from overstory.kernels.nothing import NONE
 from overstory.kernels.records import ranges_of
 from overstory.kernels.store import (
     ATTRIBUTES,
@@ -31,7 +32,6 @@ from overstory.kernels.store import (
     EITHER,
     HIGH,
     LOW,
-    NONE,
     ROOT,
     TOKENS_USED,
     Store,

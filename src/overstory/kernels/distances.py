@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
+from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import cheapest_paths
 
-NONE = -1
 AT_ONCE = 64  # goals: as many as a word has bits
 ONE = np.uint64(1)
 LARGEST = 2**31 - 1

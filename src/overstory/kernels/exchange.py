@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
+from overstory.kernels.nothing import NONE
 
-NONE = -1
 SPARE = 2  # a list of crossings has room for so many times its first size
 DOWN, LOW_CARES, HIGH_CARES = 1, 2, 4  # marks of a crossing: its direction; whether others end at its two ends
 ENOUGH = 1e-9  # relative to all traffic: gains below are of rounding

@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from overstory.kernels.compiling import Array
-
-NONE = -1
+from overstory.kernels.nothing import NONE
 
 
 class Forest:

@@ -8,8 +8,7 @@ The root is no terminal of its own, and an instance without terminals is none.
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-
-NONE = -1
+from overstory.kernels.nothing import NONE
 
 
 @kernel

@@ -14,8 +14,8 @@ import math
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.nothing import NONE
 
-NONE = -1
 CLASS = 4.0  # prices of one class differ by less than this factor
 
 

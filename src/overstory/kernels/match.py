@@ -26,8 +26,9 @@ from overstory.kernels.leaves import (
     lowest_bit,
     unsigned,
 )
+from overstory.kernels.nothing import NONE
 from overstory.kernels.records import clauses_of, lists_of, ranges_of
-from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, NONE, ROOT, TOKENS, Store, sort_few, with_room
+from overstory.kernels.store import ATTRIBUTES, BLOCK, EITHER, ROOT, TOKENS, Store, sort_few, with_room
 from overstory.kernels.token_table import child_under
 
 MOST_TOGETHER = 4096  # events

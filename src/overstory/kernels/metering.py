@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.compiling import Array
-
-NONE = -1
+from overstory.kernels.nothing import NONE as NONE
 
 
 class Rules(NamedTuple):

@@ -8,8 +8,7 @@ from which it is cheapest.
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-
-NONE = -1
+from overstory.kernels.nothing import NONE
 
 
 @kernel

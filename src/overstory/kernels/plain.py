@@ -18,8 +18,9 @@ from overstory.kernels.cells import KEY, MISSING, TEXT, UNTYPED, WORDS, Cells
 from overstory.kernels.compiling import Array
 from overstory.kernels.keys import BEYOND, LEAST, MAGNITUDE, SMALLEST, TOP
 from overstory.kernels.match import Events, Scratch
+from overstory.kernels.nothing import NONE
 from overstory.kernels.sets import FIRST, SECOND
-from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, NONE, TOKENS_USED, Store
+from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, TOKENS_USED, Store
 from overstory.kernels.texts import EQUAL, LIST, NUMBER, PREFIX, PRESENT, STRING, WORD
 
 JSON_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")

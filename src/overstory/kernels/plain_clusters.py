@@ -10,7 +10,8 @@ import numpy as np
 
 from overstory.kernels.clusters import FIRST, NEW, SECOND
 from overstory.kernels.compiling import Array
-from overstory.kernels.low_stretch import CLASS, NONE
+from overstory.kernels.low_stretch import CLASS
+from overstory.kernels.nothing import NONE
 
 
 def tree_costs(

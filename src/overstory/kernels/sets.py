@@ -3,7 +3,7 @@
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-from overstory.kernels.store import mixed
+from overstory.kernels.hashing import mixed
 
 FIRST, SECOND = np.int64(0x243F6A8885A308D3), np.int64(0x13198A2E03707344)  # digits of pi
 

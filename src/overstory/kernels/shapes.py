@@ -3,6 +3,7 @@
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.nothing import NONE
 
 FINE, CIRCLE, PIECES, LACKING = range(4)
 
@@ -13,7 +14,7 @@ def tree_faults(
 ) -> None:
     """Sets ``faults[i]`` to what is wrong with the links between offsets i and i + 1: they have a circle, are in
     pieces, or have no end at a node that is wanted; a set without links is fine if no more than one node is wanted."""
-    seen = np.full(nodes, -1, np.int64)  # by node: the last set that has it
+    seen = np.full(nodes, NONE, np.int64)  # by node: the last set that has it
     above = np.empty(nodes, np.int64)  # towards the node that stands for its piece
     for i in range(len(faults)):
         faults[i] = FINE

@@ -9,8 +9,9 @@ import numpy as np
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.keys import LEAST, MOST
 from overstory.kernels.leaves import attributes_of
+from overstory.kernels.nothing import NONE
 from overstory.kernels.records import clauses_of, first_clause, range_of, ranges_of
-from overstory.kernels.store import HIGH, LIVE_BOXES, LOW, NONE, Store
+from overstory.kernels.store import HIGH, LIVE_BOXES, LOW, Store
 from overstory.kernels.texts import EQUAL, NUMBER
 
 MOST_COPIES = 8  # of a box: under how many tokens it may stand

@@ -21,8 +21,6 @@ import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
 
-NONE = -1
-
 # Kinds of nodes. Boxes stand in a LEAF, which is a list, or in a BLOCK, which has bins. A LOW node has on its left the
 # boxes whose range starts below the threshold, a HIGH node those whose range ends there; an EITHER node has boxes on
 # both sides alike. A TOKENS node has a child for each of some tokens, and one for boxes that stand under none of them.
@@ -149,18 +147,6 @@ def take_row(store: Store, table: int, chain: Array) -> int:
 def give_row(store: Store, table: int, chain: Array, row: int) -> None:
     chain[row] = store.counts[FREE_ROWS + table]
     store.counts[FREE_ROWS + table] = row + 1
-
-
-@kernel
-def mixed(value: int) -> int:
-    """A hash of 64 bits in which every bit depends on every bit."""
-    x = np.uint64(value)
-    x ^= x >> np.uint64(33)
-    x *= np.uint64(0xFF51AFD7ED558CCD)
-    x ^= x >> np.uint64(33)
-    x *= np.uint64(0xC4CEB9FE1A85EC53)
-    x ^= x >> np.uint64(33)
-    return np.int64(x)
 
 
 # Two tables from hashes to rows, that of the texts and that of the boxes, each in many shards that grow by themselves.

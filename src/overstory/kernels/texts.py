@@ -8,8 +8,9 @@ that an event must, or must not, have. An event has those of its tokens that som
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.hashing import mixed
+from overstory.kernels.nothing import NONE
 from overstory.kernels.store import (
-    NONE,
     SEED,
     TOKENS_USED,
     Store,
@@ -18,7 +19,6 @@ from overstory.kernels.store import (
     first_slot,
     give_row,
     give_words,
-    mixed,
     put,
     size_of,
     take_row,

@@ -7,7 +7,9 @@ its size (``left``) and how many it holds (``right``).
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-from overstory.kernels.store import NONE, Store, class_of, give_words, mixed, take_words
+from overstory.kernels.hashing import mixed
+from overstory.kernels.nothing import NONE
+from overstory.kernels.store import Store, class_of, give_words, take_words
 
 
 @kernel

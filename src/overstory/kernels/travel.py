@@ -19,12 +19,12 @@ from overstory.kernels.metering import (
     DUPLICATES,
     EVENTS,
     FALSE_POSITIVES,
-    NONE,
     Rows,
     Rules,
     Totals,
     Ways,
 )
+from overstory.kernels.nothing import NONE
 from overstory.kernels.store import with_room
 from overstory.kernels.wants import MARK, Marks, empty_marks, holds, mark_ways, wants_of
 

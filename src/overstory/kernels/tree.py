@@ -19,6 +19,7 @@ are, and follow them when they drift.
 import numpy as np
 
 from overstory.kernels.compiling import kernel
+from overstory.kernels.hashing import mixed
 from overstory.kernels.keys import LEAST, MOST
 from overstory.kernels.leaves import (
     CAPACITY,
@@ -35,6 +36,7 @@ from overstory.kernels.leaves import (
     settle,
     unseal,
 )
+from overstory.kernels.nothing import NONE
 from overstory.kernels.records import range_of
 from overstory.kernels.split_choice import best_clause, best_range, met_under_tokens, rarest_number
 from overstory.kernels.store import (
@@ -42,13 +44,11 @@ from overstory.kernels.store import (
     EITHER,
     LEAF,
     LOW,
-    NONE,
     PLACES,
     ROOT,
     TOKENS,
     Store,
     class_of,
-    mixed,
     take_row,
     take_words,
     with_room,

@@ -8,8 +8,7 @@ along the root's way to where the last terminal leaves it, and down everywhere e
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-
-NONE = -1
+from overstory.kernels.nothing import NONE
 
 
 @kernel

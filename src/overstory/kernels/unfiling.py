@@ -5,13 +5,13 @@ import numpy as np
 from overstory.kernels.compiling import kernel
 from overstory.kernels.keys import LEAST, MOST
 from overstory.kernels.leaves import CAPACITY, box_of, count_change, entries_of, free_node, free_words, unseal, unsettle
+from overstory.kernels.nothing import NONE
 from overstory.kernels.records import range_of
 from overstory.kernels.store import (
     BLOCK,
     HIGH,
     LEAF,
     LOW,
-    NONE,
     PLACES,
     ROOT,
     TOKENS,

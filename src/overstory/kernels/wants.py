@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
-from overstory.kernels.metering import NONE, Rows, Rules, Ways
+from overstory.kernels.metering import Rows, Rules, Ways
+from overstory.kernels.nothing import NONE
 from overstory.kernels.store import with_room
 
 

@@ -6,7 +6,8 @@ For each broker only the last link on the way to it is kept: 4 bytes for each pa
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
-from overstory.kernels.metering import NONE, Ways
+from overstory.kernels.metering import Ways
+from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import cheapest_paths
 
 AT_ONCE = 64  # searches, of which each needs 16 bytes a broker

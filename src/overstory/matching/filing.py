@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from overstory.errors import UsageError
 from overstory.kernels.boxes import add_filters, remove_filter, split_leaves
 from overstory.kernels.leaves import new_leaf
+from overstory.kernels.nothing import NONE
 from overstory.kernels.room import GROWING, rows_needed
-from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, NONE, PLACES, SEED
+from overstory.kernels.store import ATTRIBUTES, FILTERS, FREE, PLACES, SEED
 from overstory.matching.memory import Memory
 
 NO_TEXT = np.frombuffer(bytearray(), np.uint8)

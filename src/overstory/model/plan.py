@@ -13,6 +13,7 @@ from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PLAN_TA
 
 HEADER_FILE = "plan.json"
 EVERYTHING = "TRUE"  # the predicate of a flow that all events enter
+LATE = -1  # the flow of all subscriptions that the plan does not know; it is in no table, and planners number from 0
 
 Value = str | int | float | bool | None
 

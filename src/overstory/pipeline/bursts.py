@@ -24,7 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.kernels.branching import NONE, lowest_hops
+from overstory.kernels.branching import lowest_hops
+from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import cheapest_paths
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario

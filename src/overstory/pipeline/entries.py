@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from overstory.filters import parse_filter
 from overstory.kernels.forest import Forest
-from overstory.kernels.metering import NONE, Rules
+from overstory.kernels.metering import Rules
+from overstory.kernels.nothing import NONE
 from overstory.matching import CoveringIndex
 from overstory.model.plan import Plan
 from overstory.pipeline.rules import Metered

@@ -26,6 +26,7 @@ from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sampled
 from overstory.pipeline.score import counted, scorecard
 from overstory.pipeline.steiner import Crossings, card_of, crossed, ground_of, without_links
+from overstory.pipeline.xxhash import hashes_of
 
 Ints = NDArray[np.int64]
 NO_BOUND = Bound(Fraction(0), Fraction(0), Fraction(0))
@@ -115,28 +116,3 @@ def parts_of(ids: Ints) -> Ints:
     """The part of the log that each event is in: see ``match.split``."""
     share = hashes_of(ids) % 100
     return np.where(share < SHARES[0], 0, np.where(share < SHARES[1], 1, HELD_OUT))
-
-
-def hashes_of(numbers: Ints) -> Ints:
-    """What Spark's ``xxhash64`` gives for these: Collet's XXH64 of eight bytes, with the seed 42."""
-    one, two, three, four, five = (
-        np.uint64(prime)
-        for prime in (
-            0x9E3779B185EBCA87,
-            0xC2B2AE3D27D4EB4F,
-            0x165667B19E3779F9,
-            0x85EBCA77C2B2AE63,
-            0x27D4EB2F165667C5,
-        )
-    )
-    with np.errstate(over="ignore"):
-        found = np.full(len(numbers), np.uint64(42) + five + np.uint64(8))
-        found ^= _turned(np.asarray(numbers, np.int64).view(np.uint64) * two, 31) * one
-        found = _turned(found, 27) * one + four
-        for shift, prime in ((33, two), (29, three), (32, np.uint64(1))):
-            found = (found ^ (found >> np.uint64(shift))) * prime
-    return found.view(np.int64)
-
-
-def _turned(words: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
-    return (words << np.uint64(by)) | (words >> np.uint64(64 - by))

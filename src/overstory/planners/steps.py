@@ -29,7 +29,9 @@ class Sample(Protocol):
         """Those of row i are between offsets i and i + 1, ascending."""
 
     @property
-    def bytes(self) -> Ints: ...
+    def bytes(self) -> Ints:
+        """Of each row; where rows are left out, how many units of bytes it stands for. Only their ratios tell."""
+
     @property
     def share(self) -> float:
         """Of all rows that there are in these parts."""
@@ -43,8 +45,9 @@ class Steps(Protocol):
         """The number of each subscription's filter: equal filters have the same."""
 
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
-        """Of the parts fit and choose, in an order that depends on nothing but their content; if there are more than
-        ``most`` rows, those whose hashes are lowest."""
+        """Of the parts fit and choose, in an order that depends on nothing but their content. Where there are more than
+        ``most`` rows, it is so many of them, drawn independently, the heavier the more probably; each then counts for
+        those like it that were not drawn, so that sums over the sample are right on average."""
 
     def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
         """By directed link: the bytes of the part fit that cross it, if each event takes a Steiner tree of its own, the

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from overstory.kernels.nothing import NONE
 from overstory.matching import Batch, Lists, Numbers, Texts, Values
 from overstory.routing.law import PUBLISHING_BROKER
 
 Ints = NDArray[np.int64]
 Flows = frozenset[int]
 Route = Mapping[int, frozenset[int]]  # of a frame in a steered flow: the next hops of each broker
-NOWHERE = -1  # the origin of a frame that a client of this broker published
+NOWHERE = NONE  # the origin of a frame that a client of this broker published
 COLUMN = Numbers | Texts | Lists | Values
 
 

@@ -9,12 +9,11 @@ from typing import TypeAlias
 import msgspec
 
 from overstory.filters import Filter
+from overstory.model.plan import LATE as LATE
 
 Key: TypeAlias = tuple[int, int]  # id, version
 
 Attempt: TypeAlias = tuple[int, int, int]  # to move a subscription: its id, its version, the number of the attempt
-
-LATE = -1  # the late flow, for subscriptions that no plan knows. Planners number their own flows from 0
 
 
 class Begin(msgspec.Struct, frozen=True):

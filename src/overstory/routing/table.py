@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overstory.filters import Filter
+from overstory.kernels.nothing import NONE as NONE
 from overstory.matching import FilterIndex, Matches
 from overstory.routing.frames import Flows, Frames, Header, Ints, Routed
 from overstory.routing.ways import Way, Ways
 
-NONE = -1
 Bools = NDArray[np.bool_]
 Number = TypeVar("Number", int, Ints)
 

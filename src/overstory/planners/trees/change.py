@@ -1,9 +1,9 @@
 """What becomes of a plan when subscriptions come and go: section VI of Majumder et al.
 
 1. A new subscription joins the flow where it adds least to the cost of the recent window; of equal ones that with the
-   lowest number. So what the window knows nothing about goes to flow 0.
-2. A deleted subscription leaves its flow, and a flow goes with its last member. Flow 0 stays, since late subscriptions
-   are acknowledged there (DESIGN.md, rule 5). The numbers and trees of the other flows do not change.
+   lowest number. So a subscription that the window knows nothing about stays in the late flow.
+2. A deleted subscription leaves its flow, and a flow goes with its last member. The numbers and trees of the other
+   flows do not change. The late flow is in no plan, and always exists (DESIGN.md, rule 5): so it is in every window.
 3. A new plan replaces the present one only if it saves more than a threshold of what the window costs now.
 
 All that is about flows of routing trees: every event enters them and their trees span the network, so any of them can
@@ -21,8 +21,9 @@ from scipy.sparse import csr_array, hstack
 
 from overstory.kernels.coalesced import Rows, Trees, Units, coalesced_costs
 from overstory.model.network import Floats, Ints, Network
-from overstory.model.plan import EVERYTHING, Plan
+from overstory.model.plan import EVERYTHING, LATE, Plan
 from overstory.model.scenario import Scenario
+from overstory.model.spanning import minimum_spanning_tree
 from overstory.model.tables import MEMBERS, TREE
 from overstory.planners.trees.demand import Demand
 from overstory.planners.trees.demand import Rows as Sampled
@@ -30,7 +31,6 @@ from overstory.planners.trees.objective import TOGETHER
 from overstory.planners.trees.spanning import tree_of
 
 THRESHOLD = 0.10  # of the present cost, which a new plan has to save
-COMMON = 0  # the number of the flow that always exists
 EQUAL = 1e-12  # what sums of prices may differ by, relatively, and still be equal
 
 
@@ -38,7 +38,7 @@ class Window(NamedTuple):
     """The recent rows under a plan. A member is all subscriptions with the same filter, broker and flow; brokers are
     known by position, and flows by their place in ``flows``, which is that of their trees."""
 
-    flows: Ints  # their numbers, ascending
+    flows: Ints  # their numbers, ascending, from the late flow on
     trees: Trees
     member_flow: Ints
     member_broker: Ints
@@ -70,8 +70,6 @@ class Decision:
 def join(window: Window, newcomer: Newcomer) -> Joined:
     """The flow i with the least cost(S_i ∪ {s}, T_i) − cost(S_i, T_i). If frames coalesce, that is what the different
     ways of all flows cost with s in flow i, less what they cost now."""
-    if not len(window.flows):
-        raise ValueError("there is no flow to join: flow 0 exists in every live epoch")
     added = _added_costs(window, newcomer)
     least = int(np.argmax(added <= added.min() * (1 + EQUAL)))
     return Joined(int(window.flows[least]), float(added[least]))
@@ -171,7 +169,7 @@ def leave(window: Window, member: int) -> Window:
     left = window._replace(
         member_flow=member_flow, member_broker=window.member_broker[stays], matches=window.matches[:, stays]
     )
-    if flow in member_flow or window.flows[flow] == COMMON:
+    if flow in member_flow or window.flows[flow] == LATE:
         return left
     kept = np.arange(len(window.flows)) != flow
     trees = Trees(*(each[kept] for each in window.trees))
@@ -179,14 +177,15 @@ def leave(window: Window, member: int) -> Window:
 
 
 def window_of(scenario: Scenario, demand: Demand, rows: Sampled, plan: Plan) -> Window:
-    """These rows of the demand under a plan whose attachments are those that the demand was made with."""
-    flows = np.sort(plan.flows["flow"].to_numpy())
+    """These rows of the demand under a plan whose attachments are those that the demand was made with. Nobody is in
+    the late flow yet."""
+    flows = np.union1d([LATE], plan.flows["flow"].to_numpy())
     ids = scenario.subscriptions["id"].to_numpy()
     order = np.argsort(ids)
     subscription = order[np.searchsorted(ids[order], plan.members["subscription"].to_numpy())]
     flow = np.searchsorted(flows, plan.members["flow"].to_numpy())
-    keys = np.unique(demand.item_of[subscription] * max(len(flows), 1) + flow)
-    item, member_flow = np.divmod(keys, max(len(flows), 1))
+    keys = np.unique(demand.item_of[subscription] * len(flows) + flow)
+    item, member_flow = np.divmod(keys, len(flows))
     shape = len(rows.roots), demand.items
     matches = csr_array((np.ones(len(rows.items)), rows.items, rows.offsets), shape=shape)[:, item]
     trees = _trees_of(demand.network, plan, flows, scenario.settings.coalesce)
@@ -195,6 +194,7 @@ def window_of(scenario: Scenario, demand: Demand, rows: Sampled, plan: Plan) -> 
 
 
 def _trees_of(network: Network, plan: Plan, flows: Ints, coalesce: bool) -> Trees:
+    """By flow, the late one first: its tree is the one that routers give it."""
     flow, source, target = (plan.trees[name].to_numpy() for name in ("flow", "source", "target"))
     order = np.argsort(flow, kind="stable")
     ends = [network.positions(each[order]) for each in (source, target)]
@@ -202,8 +202,10 @@ def _trees_of(network: Network, plan: Plan, flows: Ints, coalesce: bool) -> Tree
     begin = np.full(len(flows), TOGETHER) if coalesce else np.arange(1, len(flows) + 1, dtype=np.uint64)
     shape = len(flows), len(network)
     trees = Trees(np.empty(shape, np.int64), np.empty(shape), np.empty(shape), begin)
-    for at, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
-        trees.parent[at], trees.down[at], trees.up[at] = tree_of(network, *(each[start:stop] for each in ends))
+    links = [[each[start:stop] for each in ends] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    links[0] = [*minimum_spanning_tree(network)]
+    for at, (sources, targets) in enumerate(links):
+        trees.parent[at], trees.down[at], trees.up[at] = tree_of(network, sources, targets)
     return trees
 
 
@@ -216,7 +218,9 @@ def _place_of(flows: Ints, number: int) -> int:
 
 def plan_with(plan: Plan, subscription: int, flow: int) -> Plan:
     """The plan with this subscription behind the other members of the flow; its client must be attached already. The
-    header goes on saying what was planned, and for what."""
+    header goes on saying what was planned, and for what. A subscription that stays late needs no change of the plan."""
+    if flow == LATE:
+        raise ValueError(f"subscription {subscription} is in no plan while it is late")
     if not _is_for_all_events(plan, flow):
         raise ValueError(f"flow {flow} is no tree for all events, and cannot take all of subscription {subscription}")
     if pc.any(pc.and_(pc.equal(plan.filters["flow"], flow), pc.not_equal(plan.filters["filter"], EVERYTHING))).as_py():
@@ -231,16 +235,14 @@ def plan_with(plan: Plan, subscription: int, flow: int) -> Plan:
 
 
 def plan_without(plan: Plan, subscription: int) -> Plan:
-    """The plan without this subscription, and without the flows that it was the last member of. Flow 0 stays if it is
-    the one of rule 5; in plans of other kinds it may be a flow like the others."""
+    """The plan without this subscription, and without the flows that it was the last member of."""
     leaving = pc.equal(plan.members["subscription"], subscription)
     members = plan.members.filter(pc.invert(leaving)).combine_chunks()
     left = pc.unique(plan.members["flow"].filter(leaving))
     if not len(left):
         raise ValueError(f"subscription {subscription} is in no flow")
-    empty = left.filter(pc.invert(pc.is_in(left, members["flow"].combine_chunks())))
-    gone = [flow for flow in empty.to_pylist() if flow != COMMON or not _is_for_all_events(plan, flow)]
-    if not gone:
+    gone = left.filter(pc.invert(pc.is_in(left, members["flow"].combine_chunks())))
+    if not len(gone):
         return replace(plan, members=members)
     flows, trees, filters = (_without(table, gone) for table in (plan.flows, plan.trees, plan.filters))
     return replace(plan, members=members, flows=flows, trees=trees, filters=filters)
@@ -251,5 +253,5 @@ def _is_for_all_events(plan: Plan, flow: int) -> bool:
     return (plan.flows["kind"][at].as_py(), plan.flows["events"][at].as_py()) == (TREE, EVERYTHING)
 
 
-def _without(table: pa.Table, flows: list[int]) -> pa.Table:
-    return table.filter(pc.invert(pc.is_in(table["flow"], pa.array(flows, pa.int64())))).combine_chunks()
+def _without(table: pa.Table, flows: pa.Array) -> pa.Table:
+    return table.filter(pc.invert(pc.is_in(table["flow"], flows))).combine_chunks()

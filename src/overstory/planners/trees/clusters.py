@@ -12,6 +12,7 @@ import numpy as np
 
 from overstory.kernels.clusters import NEW, collect, unite
 from overstory.kernels.distances import Distances, distances_to
+from overstory.kernels.nothing import NONE
 from overstory.kernels.steiner import Graph, graph_of, steiner_trees
 from overstory.model.network import Floats, Ints, Network
 from overstory.planners.trees.demand import Demand, Rows
@@ -56,7 +57,7 @@ def ground_of(demand: Demand, rows: Rows) -> Ground:
 
 def _edges(network: Network) -> Edges:
     once = np.flatnonzero((network.sources < network.targets) & (network.back >= 0))
-    of_link = np.full(len(network.targets), -1)
+    of_link = np.full(len(network.targets), NONE)
     of_link[once] = of_link[network.back[once]] = np.arange(len(once))
     there, back = network.prices[once], network.prices[network.back[once]]
     return Edges(network.sources[once], network.targets[once], there, back, of_link[of_link >= 0])

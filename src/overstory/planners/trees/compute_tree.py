@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from overstory.kernels.attach import attach_rest
 from overstory.kernels.clusters import compact, hang, multiplicities
-from overstory.kernels.completion import attach_rest
 from overstory.kernels.low_stretch import low_stretch_forest
+from overstory.kernels.nothing import NONE
 from overstory.kernels.tree_cost import tree_costs
 from overstory.model.network import Floats, Ints
 from overstory.planners.trees.clusters import Cluster, Ground
@@ -72,7 +73,7 @@ def low_stretch(union: Union, seed: int) -> Mask:
 
 
 def _cost(ground: Ground, cluster: Cluster, union: Union, chosen: Mask) -> float:
-    parent, by = (np.full(len(ground.network), -1) for _ in range(2))
+    parent, by = (np.full(len(ground.network), NONE) for _ in range(2))
     hang(union.names, union.one[chosen], union.other[chosen], union.edges[chosen], parent, by)
     costs = np.empty(len(cluster.rows))
     roots = ground.rows.roots[cluster.rows]
@@ -99,9 +100,9 @@ def spanning(ground: Ground, forest: Ints) -> Tree:
     means = (edges.there + edges.back) / 2
     start = int(edges.one[forest[0]]) if len(forest) else 0
     link = np.empty(len(ground.network), np.int64)
-    attach_rest(graph.offsets, graph.targets, means[edges.of_link], kept[edges.of_link], start, link)
+    attach_rest(graph._replace(prices=means[edges.of_link]), kept[edges.of_link], start, link)
     below = np.flatnonzero(link >= 0)
-    by, parent = (np.full(len(link), -1) for _ in range(2))
+    by, parent = (np.full(len(link), NONE) for _ in range(2))
     by[below] = edges.of_link[link[below]]
     parent[below] = edges.one[by[below]] + edges.other[by[below]] - below
     return _priced(ground, parent, by)

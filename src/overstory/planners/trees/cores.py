@@ -29,7 +29,7 @@ def core_trees(ground: Ground, offsets: Ints, brokers: Ints) -> Ints:
     tops = brokers[offsets[:-1]]
     trees = steiner_trees(graph, ground.distances, tops, offsets, brokers, STARTS)
     parents = np.empty((len(tops), len(ground.network)), np.int64)
-    hang_on_cores(graph.offsets, graph.targets, _inward(ground), tops, trees.offsets, trees.links, parents)
+    hang_on_cores(graph._replace(prices=_inward(ground)), tops, trees.offsets, trees.links, parents)
     return parents
 
 
@@ -62,7 +62,7 @@ def _edge_between(ground: Ground, one: Ints, other: Ints) -> Ints:
     return np.searchsorted(edges.one * size + edges.other, np.minimum(one, other) * size + np.maximum(one, other))
 
 
-def _inward(ground: Ground) -> Ints:
+def _inward(ground: Ground) -> Floats:
     """By link of the graph, the price of the one that leads back."""
     graph, size = ground.graph, len(ground.network)
     sources = np.repeat(np.arange(size), np.diff(graph.offsets))

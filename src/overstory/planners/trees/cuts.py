@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.clusters import unite
+from overstory.kernels.nothing import NONE
 from overstory.kernels.tree_cost import tree_costs
 from overstory.model.network import Ints
 from overstory.planners.trees.clusters import Ground
@@ -79,7 +80,7 @@ def _costs(ground: Ground, parts: list[Part | None]) -> list[float]:
 
 def _groups(demand: Demand, tree: Dendrogram, whole: list[bool]) -> Ints:
     """From the top down: a cluster that is taken whole gives its number to all that is in it."""
-    group = np.full(len(whole), -1)
+    group = np.full(len(whole), NONE)
     for number in range(len(whole) - 1, -1, -1):
         if group[number] < 0 and whole[number]:
             group[number] = number

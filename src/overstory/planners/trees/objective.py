@@ -3,7 +3,8 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from overstory.kernels.coalesced import NONE, Rows, Trees, Units, best_moves, coalesced_costs
+from overstory.kernels.coalesced import Rows, Trees, Units, best_moves, coalesced_costs
+from overstory.kernels.nothing import NONE
 from overstory.model.network import Ints, Network
 from overstory.planners.trees.demand import Demand
 from overstory.planners.trees.demand import Rows as Sampled
