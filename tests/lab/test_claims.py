@@ -116,6 +116,7 @@ def test_pictures_are_the_same_each_time() -> None:
     for figure in (
         Figure("f", "title <&>", "x", "y", [Line("opt", [1.0, 2.0], [3.0, 4.0], [0.0, 0.1])], log_x=True, log_y=True),
         Figure("b", "bars", "", "y", bars, bars=True),
+        Figure("l", "bars, logarithmic", "", "y", bars, log_y=True, bars=True),
         Figure("e", "empty", "x", "y", []),
     ):
         assert svg_of(figure) == svg_of(figure)

@@ -158,6 +158,7 @@ def test_figures(name: str) -> None:
     assert len({figure.name for figure in figures}) == len(figures)
     sizes = {2 * len(POLICIES), 2} if name == "pruning-sparse" else {len(POLICIES)}
     assert {len(figure.lines) for figure in figures} == sizes
+    assert all(svg_of(figure).startswith("<svg") for figure in figures)
 
 
 def test_bars_of_both_workloads_stand_beside_each_other() -> None:

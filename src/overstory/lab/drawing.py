@@ -126,7 +126,7 @@ def _bars(axes: "Axes", figure: Figure) -> None:
     places = list(range(len(shown)))[::-1]
     least = 1.0 if all(line.y[0] >= 1 for line in shown) else 0.0
     if figure.log_y and shown:
-        least = min(min(line.y[0], *(line.span or ())) for line in shown) / 2
+        least = min(min((line.y[0], *(line.span or ()))) for line in shown) / 2
         axes.set_xscale("log")
     reach = [_reach(line) for line in shown]
     axes.barh(

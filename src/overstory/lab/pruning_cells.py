@@ -155,12 +155,16 @@ def delays(rows: Sequence[Row], name: str, what: str = "delay after the unsubscr
     """Draws mean delays, with whiskers from the 10th to the 90th percentile."""
     shown = totals(rows)
     drawn = [
-        replace(line, span=(_mean(mine, "delay_p10"), _mean(mine, "delay_p90")))
+        with_percentiles(line, where(shown, policy=line.label))
         for line in lines([row | {"at": 0} for row in shown], "at", "delay_mean", "policy", POLICIES)
-        if (mine := where(shown, policy=line.label))
     ]
     axis = "mean, 10th and 90th percentile"
     return Figure(f"{name}-delay", what, "", axis, drawn, log_y=True, bars=True)
+
+
+def with_percentiles(line: Line, rows: Sequence[Row]) -> Line:
+    """Gives a bar of mean delays whiskers from the 10th to the 90th percentile."""
+    return replace(line, span=(_mean(rows, "delay_p10"), _mean(rows, "delay_p90")))
 
 
 def _mean(rows: Sequence[Row], value: str) -> float:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from overstory.lab import pruning_cells
 from overstory.lab.experiment import BySeed, Experiment, Figure, Line, Measure, Parameters, Row, Settings
 from overstory.lab.measuring import lines, number, where
-from overstory.lab.pruning_cells import UNSUBSCRIBE, between, totals
+from overstory.lab.pruning_cells import UNSUBSCRIBE, between, totals, with_percentiles
 
 WORKLOADS = ("dense", "sparse")
 THRESHOLD = UNSUBSCRIBE["threshold"]
@@ -57,9 +57,9 @@ def by_policy(rows: Sequence[Row], value: str, label: str) -> Figure:
     for policy in pruning_cells.POLICIES:
         for workload in WORKLOADS:
             mine = [row | {"at": 0} for row in where(usual(rows, workload), policy=policy)]
-            drawn += [
-                replace(line, label=f"{policy}, {workload}") for line in lines(mine, "at", value, "policy", (policy,))
-            ]
+            for line in lines(mine, "at", value, "policy", (policy,)):
+                bar = replace(line, label=f"{policy}, {workload}")
+                drawn.append(with_percentiles(bar, mine) if value == "delay_mean" else bar)
     name = f"pruning-sparse-{value.replace('_', '-')}"
     return Figure(name, f"Both workloads: {label}", "", label, drawn, log_y=value == "delay_mean", bars=True)
 
