@@ -240,7 +240,12 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "not UTF-8": ("log.csv", "\udcff\udcfe,b\n", {}, "is not in UTF-8"),
     "malformed": ("log.jsonl", '{"a": 1}\n{"a":\n', {}, r"line 2: it is not JSON: Expecting value \(column"),
     "scalar": ("log.jsonl", '{"a": 1}\n3\n', {}, "line 2: it is not a JSON object"),
-    "struct": ("log.jsonl", '{"a": {"b": 1}}\n', {}, "log.jsonl line 1: 'a' is an object, .* give --flatten to have columns such as a.b"),
+    "struct": (
+        "log.jsonl",
+        '{"a": {"b": 1}}\n',
+        {},
+        "log.jsonl line 1: 'a' is an object, .* give --flatten to have columns such as a.b",
+    ),
     "numbers": ("log.jsonl", '{"a": [1, 2]}\n', {}, "log.jsonl line 1: 'a' is a list, and not one of strings"),
     "ours": ("log.csv", "$id,b\n1,2\n", {}, r"column '\$id' of .* begins with \$"),
     "no such": ("log.csv", "a\n1\n", {"time": "when"}, "has no column 'when' with values; it has a"),

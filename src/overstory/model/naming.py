@@ -11,7 +11,7 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
     by_lower: dict[str, str] = {}
     for each in known:
         by_lower.setdefault(each.lower(), each)
-    return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=MOST_NEAR, cutoff=0.6)]
+    return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=MOST_NEAR, cutoff=0.65)]
 
 
 def near_words(name: str, known: Iterable[str]) -> str:

@@ -1,9 +1,10 @@
 """Profile: what is in a scenario before anybody plans with it, so that a log that nobody wants is seen at once.
 
-Matches for each filter, events of each publisher, attributes with types and ranges, clients of each broker; and in words
-what is doubtful. It counts on the reduced log, which planning needs as well, so that it costs one more sum.
+Matches for each filter, events of each publisher, attributes with types and ranges, clients of each broker; and, in
+words, what is doubtful. It counts on the reduced log, which planning needs as well, so that it costs one more sum.
 """
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -39,12 +40,10 @@ class Matches(msgspec.Struct, frozen=True):
     def histogram(self) -> dict[str, int]:
         """Filters by the share of events that match them."""
         shares = np.array(self.counts) / max(self.events, 1)
-        ends = [0.0, *SHARES]
         found = {"none": int((shares == 0).sum())}
-        for low, high in zip(ends[:-1], ends[1:], strict=True):
-            name = f"{low:.3g} to {high:.3g}" if low else f"up to {high:.3g}"
-            inside = (shares > low) & (shares <= high) if high < 1 else (shares > low) & (shares < 1)
-            found[name] = int(inside.sum())
+        for low, high in pairwise((0.0, *SHARES)):
+            inside = (shares > low) & ((shares <= high) if high < 1 else (shares < 1))
+            found[f"up to {high:.1%}" if high < 1 else "more"] = int(inside.sum())
         return found | {"all": int((shares >= 1).sum()) if self.events else 0}
 
 
