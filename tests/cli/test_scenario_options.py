@@ -6,6 +6,7 @@ import pytest
 
 from overstory import cli
 from overstory.cli import scenario as scenario_command
+from overstory.lab.localized import Localized
 
 MAKE = ["scenario", "make", "localized", "made"]
 IMPORT = ["scenario", "import", "made", "--events", "log.csv", "--topology", "zoo:Abilene"]
@@ -58,7 +59,7 @@ def test_numbers_out_of_range(
 
 
 def test_every_number_of_a_generated_scenario_is_an_option() -> None:
-    fields = set(scenario_command.Localized.__struct_fields__)
+    fields = set(Localized.__struct_fields__)
     assert fields == {*scenario_command.PARAMETERS, "per_broker"}
 
 

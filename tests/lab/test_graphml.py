@@ -64,7 +64,7 @@ def test_a_weight_is_a_price_and_that_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["price", "weight", "delay"])
 def test_tolls_are_numbers_from_zero_up(name: str, value: float, tmp_path: Path) -> None:
-    graph = ring(**{name: 1.0})
+    graph = ring(nx.Graph, **{name: 1.0})
     graph.edges["n1", "n2"][name] = value
     path = written(tmp_path / "net.graphml", graph)
     with pytest.raises(

@@ -29,8 +29,10 @@ FILTERS = [
     "temp < 5 OR zone = 'z'",
 ]
 
+PLAIN = Settings()
 
-def scenario_with(folder: Path, filters: list[str], settings: Settings = Settings(), events: int = 300) -> Scenario:
+
+def scenario_with(folder: Path, filters: list[str], settings: Settings = PLAIN, events: int = 300) -> Scenario:
     dice = random.Random(2)
     rows: list[Any] = [
         (

@@ -28,6 +28,7 @@ from overstory.model.plan import Header, Plan, Value, read_plan
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard
 from overstory.pipeline.pipeline import Pipeline
+from overstory.pipeline.profile import warnings_of
 from overstory.planners.references import REFERENCES, Reference
 from overstory.planners.registry import PLANNERS, Planner, make_plan, planner_named
 
@@ -135,13 +136,17 @@ def run_compare(arguments: argparse.Namespace) -> None:
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         results = [_compared(planner, scenario, pipeline, given, arguments) for planner in planners]
+        warnings = warnings_of(pipeline, scenario)
     results.sort(key=lambda result: result.view.scorecard.cost_held_out)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view for result in results], command_line())
     if arguments.json:
-        print_json({"scenario": str(arguments.scenario), "plans": [result_as_dict(result) for result in results]})
+        plans = [result_as_dict(result) for result in results]
+        print_json({"scenario": str(arguments.scenario), "plans": plans, "warnings": warnings})
     else:
         print(results_table(results))
+        for warning in warnings:
+            print(f"  ! {warning}")
         for result in results:
             for limit in result.view.scorecard.exceeded:
                 print(f"{result.name} exceeds a limit: {limit}", file=sys.stderr)

@@ -402,7 +402,8 @@ class Log:
         many, values = self._odd[name]
         named = ", ".join(f"{each.value!r} ({each.events:,}, first on {each.place})" for each in values)
         more = ", …" if sum(each.events for each in values) < many else ""
-        return f"it is of {IN_WORDS[self.kinds[name]]}, and {many:,} of {self.events:,} events have something else: {named}{more}"
+        kind = IN_WORDS[self.kinds[name]]
+        return f"it is of {kind}, and {many:,} of {self.events:,} events have something else: {named}{more}"
 
     def _check_roles(self) -> None:
         from pyspark.sql import functions as sql
