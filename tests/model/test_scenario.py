@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from overstory.errors import DataError, Problem, UsageError
+from overstory.model.folders import check_can_be_made
 from overstory.model.scenario import Scenario, read_scenario, write_scenario
 from overstory.model.settings import Access, Limits, Prices, Settings
-from overstory.model.tables import BROKERS, CHANGES, CLIENTS, LINKS, SUBSCRIPTIONS
+from overstory.model.tables import BROKERS, CHANGES, CLIENTS, LINKS, SCENARIO_TABLES, SUBSCRIPTIONS
 from overstory.pipeline.validate import problems_of_filters
 
 from ..plans import random_scenario
@@ -67,7 +68,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     found = read_scenario(write(tmp_path / "scenario"))
     assert found.settings == SETTINGS
     for name, rows in TABLES.items():
-        assert getattr(found, name).equals(rows), name
+        assert getattr(found, name).select(rows.column_names).equals(rows), name
     assert pq.read_table(found.events).equals(EVENTS)
     assert found.attributes == {"topic": pa.string(), "price": pa.float64()}
     assert len(found.network) == 3
@@ -106,7 +107,7 @@ def test_tables_that_are_not_given_are_empty(tmp_path: Path) -> None:
     assert not (found.folder / "changes.parquet").exists()
     for name in ("links", "clients", "subscriptions", "changes"):
         assert getattr(found, name).num_rows == 0
-        assert getattr(found, name).schema == TABLES[name].schema
+        assert getattr(found, name).schema == SCENARIO_TABLES[name].full_schema
 
 
 def test_a_log_is_moved_in(tmp_path: Path) -> None:
@@ -114,6 +115,58 @@ def test_a_log_is_moved_in(tmp_path: Path) -> None:
     write_scenario(tmp_path / "scenario", SETTINGS, TABLES, tmp_path / "log.parquet")
     assert not (tmp_path / "log.parquet").exists()
     assert bytes_of(tmp_path / "scenario") == bytes_of(write(tmp_path / "other"))
+
+
+# Names
+
+
+def test_names_survive_and_may_be_missing(tmp_path: Path) -> None:
+    plain = read_scenario(write(tmp_path / "plain"))
+    assert plain.clients["name"].to_pylist() == [None, None]
+    assert plain.client_names == plain.subscription_names == {}
+    assert plain.broker_names == {1: "one", 3: "drei"}
+    nobody = TABLES["clients"].append_column("name", pa.nulls(2, pa.string()))
+    assert bytes_of(plain.folder) == bytes_of(write(tmp_path / "nobody", TABLES | {"clients": nobody}))
+    named = TABLES | {
+        "clients": TABLES["clients"].append_column("name", pa.array(["ann", None])),
+        "subscriptions": TABLES["subscriptions"].append_column("name", pa.array([None, "dear"])),
+    }
+    found = read_scenario(write(tmp_path / "named", named))
+    assert (found.client_names, found.subscription_names) == ({10: "ann"}, {1: "dear"})
+    assert found.fingerprint != plain.fingerprint
+
+
+# A log in parts
+
+
+def test_events_may_be_a_folder_of_parts(tmp_path: Path) -> None:
+    """As Spark writes one: with hidden files beside the parts."""
+    folder = write(tmp_path / "scenario")
+    (folder / "events.parquet").unlink()
+    parts = folder / "events.parquet"
+    parts.mkdir()
+    (parts / "_SUCCESS").touch()
+    for number in range(2):
+        pq.write_table(EVENTS.slice(number, 1), parts / f"part-0000{number}.snappy.parquet")
+    found = read_scenario(folder)
+    assert found.attributes == {"topic": pa.string(), "price": pa.float64()}
+    before = found.fingerprint
+    pq.write_table(EVENTS.slice(0, 1), parts / "part-00001.snappy.parquet")
+    assert read_scenario(folder).fingerprint != before
+    pq.write_table(EVENTS.slice(0, 1).drop_columns(["price"]), parts / "part-00001.snappy.parquet")
+    assert "part-00001.snappy.parquet has other columns than part-00000" in problems(folder)[0].what
+    for part in parts.glob("*.parquet"):
+        part.unlink()
+    assert problems(folder) == [Problem("events", None, None, "the folder events.parquet has no Parquet files in it")]
+
+
+def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder, words in {"file": "exists already", "file/inner/made": "file is a file, not a folder"}.items():
+        with pytest.raises(UsageError, match=words):
+            check_can_be_made(tmp_path / folder)
+    check_can_be_made(tmp_path / "new" / "made")
+    assert not (tmp_path / "new").exists()
 
 
 # Fingerprints

@@ -31,6 +31,7 @@ from overstory.model.plan import Header, Plan, Value, read_plan
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.pipeline import Pipeline
+from overstory.pipeline.profile import warnings_of
 from overstory.planners.references import REFERENCES, Reference
 from overstory.planners.registry import PLANNERS, Planner, planner_named
 
@@ -188,15 +189,18 @@ def run_compare(arguments: argparse.Namespace) -> None:
         pipeline.validate(scenario)
         results = [_compared(planner, scenario, pipeline, given, arguments) for planner in planners]
         set_up = set_up_of(pipeline)
+        warnings = warnings_of(pipeline, scenario)
     results.sort(key=lambda result: result.view.scorecard.cost_held_out)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view for result in results], command_line())
     if arguments.json:
         plans = [result_as_dict(result) for result in results]
-        print_json({"scenario": str(arguments.scenario), "plans": plans, "set_up": set_up})
+        print_json({"scenario": str(arguments.scenario), "plans": plans, "set_up": set_up, "warnings": warnings})
     else:
         print(results_table(results))
         print(about_results(results, set_up))
+        for warning in warnings:
+            print(f"  ! {warning}")
         for result in results:
             for limit in result.view.scorecard.exceeded:
                 print(f"{result.name} exceeds a limit: {limit}", file=sys.stderr)

@@ -2,16 +2,40 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from overstory.cli.engine import add_options, pipeline_for, sizes_of
+from overstory.cli.options import share, whole
 from overstory.cli.output import print_json
+from overstory.cli.profiles import profile_for_programs, profile_in_words
+from overstory.cli.tables import table
 from overstory.errors import UsageError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import GENERATORS, topology
+from overstory.model.folders import check_can_be_made
 from overstory.model.scenario import read_scenario
+from overstory.pipeline.log_types import WORDS, types_in
+from overstory.pipeline.profile import profile_of, warnings_of
+
+if TYPE_CHECKING:
+    from overstory.lab.importing import Import, Imported
 
 KINDS = {"localized": "keywords wanted by brokers near each other, as in the routing-trees paper"}
+MOST_BROKERS, MOST_EVENTS = 1_000_000, 10**9
+MOST_WORDS = 70  # characters that tell the values of an attribute
+SEED = whole(0, 2**63 - 1)
+# What a generated scenario can have: how it is read, and what it means
+PARAMETERS: dict[str, tuple[Any, str]] = {
+    "keywords": (whole(1, 10**8), "different keywords"),
+    "subscribers_per_keyword": (whole(1, MOST_BROKERS), "brokers that want a keyword, at most"),
+    "locality": (share("all brokers", with_one=True), "the share of brokers around its home that may want a keyword"),
+    "events": (whole(0, MOST_EVENTS), "events in the log"),
+    "keywords_per_event": (whole(1, 1000), "keywords of an event, at most"),
+    "event_neighbourhood": (whole(1, MOST_BROKERS), "brokers near each other whose keywords an event draws from"),
+    "bytes": (whole(0, 2**40), "the size of an event"),
+}
 
 
 def add_to(commands: Any) -> None:
@@ -20,7 +44,7 @@ def add_to(commands: Any) -> None:
     _add_make(kinds)
     _add_import(kinds)
     show = kinds.add_parser("show", help="check a scenario, and tell what is in it")
-    show.add_argument("scenario", metavar="DIR", type=Path)
+    show.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     add_options(show)
     show.set_defaults(run=run_show)
 
@@ -28,103 +52,168 @@ def add_to(commands: Any) -> None:
 def _add_make(kinds: Any) -> None:
     make = kinds.add_parser("make", help="generate a scenario", description=f"Kinds: {', '.join(KINDS)}.")
     make.add_argument("kind", metavar="KIND", help="; ".join(f"{name}: {what}" for name, what in KINDS.items()))
-    make.add_argument("folder", metavar="DIR", type=Path)
+    make.add_argument("folder", metavar="DIR", type=Path, help="the folder to make")
     known = ", ".join(GENERATORS)
     make.add_argument(
         "--topology",
         default="transit-stub",
         help=f"{known}, zoo:NAME, topohub:KEY or FILE.graphml (default: %(default)s)",
     )
-    make.add_argument("--brokers", type=int, help="how many, for a generated topology (default: 500)")
-    make.add_argument("--seed", type=int, default=0)
-    for name, default in _defaults():
-        make.add_argument(
-            f"--{name.replace('_', '-')}", type=type(default), default=default, help="(default: %(default)s)"
-        )
+    _add_brokers(make)
+    make.add_argument("--seed", type=SEED, default=0, metavar="N", help="of all that is drawn (default: 0)")
+    usual = Localized()
+    for name, (read, what) in PARAMETERS.items():
+        option, default = f"--{name.replace('_', '-')}", getattr(usual, name)
+        make.add_argument(option, type=read, default=default, metavar="N", help=f"{what} (default: %(default)s)")
+    make.add_argument(
+        "--per-broker", action="store_true", help="one subscription to any of a broker's keywords, not one for each"
+    )
     make.add_argument("--json", action="store_true", help="print one JSON object")
     make.set_defaults(run=run_make)
 
 
-def _defaults() -> list[tuple[str, Any]]:
-    some = Localized()
-    return [(name, getattr(some, name)) for name in some.__struct_fields__]
+def _add_brokers(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--brokers", type=whole(1, MOST_BROKERS), metavar="N", help="how many, for a generated topology (default: 500)"
+    )
 
 
 def run_make(arguments: argparse.Namespace) -> None:
     if arguments.kind not in KINDS:
         raise UsageError(f"there is no kind of scenario '{arguments.kind}'; there are {', '.join(KINDS)}")
+    check_can_be_made(arguments.folder)
+    parameters = Localized(**{name: getattr(arguments, name) for name in (*PARAMETERS, "per_broker")})
     network = topology(arguments.topology, arguments.brokers, arguments.seed)
-    parameters = Localized(**{name: getattr(arguments, name) for name, _ in _defaults()})
     make_localized(arguments.folder, network, parameters, arguments.seed)
-    _tell(arguments, sizes_of(read_scenario(arguments.folder)) | {"events": parameters.events})
-
-
-def _tell(arguments: argparse.Namespace, sizes: dict[str, int]) -> None:
+    sizes = sizes_of(read_scenario(arguments.folder)) | {"events": parameters.events}
     if arguments.json:
-        print_json({"scenario": str(arguments.folder), **sizes})
+        print_json({"scenario": str(arguments.folder), **sizes, "notes": list(network.notes)})
         return
-    print(f"{arguments.folder}: " + ", ".join(f"{value:,} {name}" for name, value in sizes.items()))
+    _print_sizes(arguments.folder, sizes)
+    _print_lines(network.notes)
+
+
+def _print_sizes(folder: Path, sizes: dict[str, int]) -> None:
+    print(f"{folder}: " + ", ".join(f"{value:,} {name}" for name, value in sizes.items()))
+
+
+def _print_lines(lines: Any, sign: str = "") -> None:
+    for line in lines:
+        print(f"  {sign}{line}")
 
 
 def _add_import(kinds: Any) -> None:
     read = kinds.add_parser("import", help="make a scenario of files: CSV, JSON lines, Parquet, GraphML")
-    read.add_argument("folder", metavar="DIR", type=Path)
-    read.add_argument("--events", required=True, type=Path, help="the log: .csv, .jsonl, .json or .parquet (also .gz)")
+    read.add_argument("folder", metavar="DIR", type=Path, help="the folder to make")
+    read.add_argument(
+        "--events",
+        required=True,
+        type=Path,
+        metavar="LOG",
+        help="the log: .csv, .jsonl, .json (also .gz or .zst) or .parquet; or a folder of such files, or a pattern",
+    )
     read.add_argument("--topology", required=True, help="as for 'make', or a folder or file of links")
-    read.add_argument("--brokers", type=int, help="how many, for a generated topology")
+    _add_brokers(read)
     read.add_argument("--publisher", metavar="COLUMN", help="the column that tells who published (default: by chance)")
-    read.add_argument("--time", metavar="COLUMN", help="the column with the time")
+    read.add_argument(
+        "--broker", metavar="COLUMN", help="the column that tells where the publisher is (default: broker)"
+    )
+    read.add_argument("--attach", metavar="FILE", type=Path, help="a file with columns client and broker")
+    read.add_argument("--time", metavar="COLUMN", help="the column with the time (default: none)")
+    read.add_argument(
+        "--time-unit", choices=("s", "ms", "us", "ns"), help="of times that are numbers (default: by their size)"
+    )
     read.add_argument("--bytes", metavar="COLUMN", help="the column with the size (default: 1 byte each)")
     read.add_argument("--columns", metavar="A,B,…", help="the attributes to keep (default: all)")
-    read.add_argument("--subscriptions", help="a file with columns client and filter, or a number to generate")
+    words = ", ".join(kind[0] for kind in WORDS.values())
     read.add_argument(
-        "--selectivity", type=float, default=0.01, help="of generated subscriptions (default: %(default)s)"
+        "--type", action="append", default=[], metavar="COLUMN=TYPE", help=f"read a column as {words} (repeatable)"
     )
-    read.add_argument("--seed", type=int, default=0)
+    read.add_argument(
+        "--bad-values", choices=("refuse", "null"), default="refuse", help="what does not convert (default: refuse)"
+    )
+    read.add_argument("--flatten", action="store_true", help="make columns such as device.fw of objects in objects")
+    read.add_argument(
+        "--subscriptions",
+        metavar="FILE|N",
+        help="a file with columns client and filter, a text with one filter a line, or a number to generate",
+    )
+    read.add_argument(
+        "--selectivity",
+        type=share("all events", with_one=False),
+        default=0.01,
+        metavar="SHARE",
+        help="of the events that a generated subscription matches (default: %(default)s)",
+    )
+    read.add_argument("--seed", type=SEED, default=0, metavar="N", help="of all that is left to chance (default: 0)")
     add_options(read)
     read.set_defaults(run=run_import)
 
 
 def run_import(arguments: argparse.Namespace) -> None:
-    from overstory.lab.importing import Import, import_scenario
+    from overstory.lab.importing import import_scenario
 
+    what = _what_to_import(arguments)
     with pipeline_for(arguments) as pipeline:
-        sizes = import_scenario(
-            arguments.folder,
-            Import(
-                events=arguments.events,
-                topology=arguments.topology,
-                brokers=arguments.brokers,
-                publisher=arguments.publisher,
-                time=arguments.time,
-                bytes=arguments.bytes,
-                subscriptions=arguments.subscriptions,
-                selectivity=arguments.selectivity,
-                columns=tuple(arguments.columns.split(",")) if arguments.columns else None,
-                seed=arguments.seed,
-            ),
-            pipeline,
-        )
-    _tell(arguments, sizes)
+        made = import_scenario(arguments.folder, what, pipeline)
+        warnings = warnings_of(pipeline, read_scenario(arguments.folder))
+    if arguments.json:
+        attributes = [msgspec.to_builtins(about) for about in made.log.attributes]
+        found: dict[str, Any] = {"scenario": str(arguments.folder), **made.sizes, "attributes": attributes}
+        notes = [*made.log.notes, *made.notes]
+        print_json(found | {"attached": made.attached, "notes": notes, "warnings": warnings})
+        return
+    _print_import(arguments.folder, made, warnings)
+
+
+def _what_to_import(arguments: argparse.Namespace) -> "Import":
+    from overstory.lab.importing import Import
+
+    same = ("events", "topology", "brokers", "publisher", "broker", "attach", "time", "time_unit", "bytes", "seed")
+    further = ("subscriptions", "selectivity", "bad_values", "flatten")
+    return Import(
+        **{name: getattr(arguments, name) for name in (*same, *further)},
+        columns=tuple(arguments.columns.split(",")) if arguments.columns else None,
+        types=types_in(arguments.type),
+    )
+
+
+def _print_import(folder: Path, made: "Imported", warnings: list[str]) -> None:
+    _print_sizes(folder, made.sizes)
+    print(attribute_table(made.log.attributes))
+    for about in made.log.attributes:
+        if about.odd:
+            named = ", ".join(f"{odd.value!r} ({odd.events:,}, first on {odd.place})" for odd in about.odd_values)
+            print(f"  '{about.name}': {about.odd:,} values did not convert and are absent: {named}")
+    _print_lines([*made.log.notes, *made.notes])
+    _print_lines(warnings, "! ")
+
+
+def attribute_table(attributes: Any) -> str:
+    words = [about.in_words()[:MOST_WORDS] for about in attributes]
+    width = max(map(len, words), default=0)
+    rows = [
+        (about.name, about.type, about.absent, text.ljust(width)) for about, text in zip(attributes, words, strict=True)
+    ]
+    return table(("attribute", "type", "absent", "values".ljust(width)), rows)
 
 
 def run_show(arguments: argparse.Namespace) -> None:
     scenario = read_scenario(arguments.scenario)
     with pipeline_for(arguments) as pipeline:
         about = pipeline.summary(scenario)
-    attributes = {name: str(kind) for name, kind in scenario.attributes.items()}
+        profile = profile_of(pipeline, scenario)
+    sizes = sizes_of(scenario) | about
     if arguments.json:
-        sizes = sizes_of(scenario) | about
-        print_json(
-            {
-                "scenario": str(arguments.scenario),
-                "fingerprint": scenario.fingerprint,
-                **sizes,
-                "attributes": attributes,
-            }
-        )
+        found = {"scenario": str(arguments.scenario), "fingerprint": scenario.fingerprint, **sizes}
+        attributes = {name: str(kind) for name, kind in scenario.attributes.items()}
+        print_json(found | {"attributes": attributes, **profile_for_programs(scenario, profile)})
         return
     print(f"{scenario.settings.name}  {scenario.fingerprint}")
-    for name, value in (sizes_of(scenario) | about).items():
+    for name, value in sizes.items():
         print(f"  {name:<16} {value:>14,}")
-    print("  attributes       " + ", ".join(f"{name} ({kind})" for name, kind in attributes.items()))
+    print()
+    if profile.attributes:
+        print(f"{attribute_table(profile.attributes)}\n")
+    _print_lines(profile_in_words(scenario, profile))
+    _print_lines(profile.warnings, "! ")

@@ -31,6 +31,10 @@ class Topology:
     prices: Floats | None = None
     delays: Floats | None = None  # milliseconds
     made_by: MadeBy = field(default_factory=dict)
+    back_prices: Floats | None = None  # from the higher to the lower position, where they differ
+    back_delays: Floats | None = None
+    ids: list[str] | None = None  # what the file calls its brokers beside their names
+    notes: tuple[str, ...] = ()  # in words: what was taken for what, and what was left out
 
     def adjacency(self) -> csr_array:
         """Ones in both directions. In float32, in which scipy multiplies fastest."""
@@ -89,7 +93,10 @@ def as_tables(topology: Topology) -> dict[str, pa.Table]:
     for name in ("name", "x", "y"):
         values = topology.names if name == "name" else getattr(topology, name)
         brokers[name] = pa.nulls(count, BROKERS.schema.field(name).type) if values is None else values
-    columns = [sources[order], targets[order], np.tile(prices, 2)[order], np.tile(delays, 2)[order]]
+    back_prices = prices if topology.back_prices is None else topology.back_prices
+    back_delays = delays if topology.back_delays is None else topology.back_delays
+    tolls = [np.concatenate((prices, back_prices))[order], np.concatenate((delays, back_delays))[order]]
+    columns = [sources[order], targets[order], *tolls]
     return {
         "brokers": pa.table(brokers, BROKERS.schema),
         "links": pa.table(dict(zip(LINKS.schema.names, columns, strict=True)), LINKS.schema),

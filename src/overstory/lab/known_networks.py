@@ -12,7 +12,8 @@ import numpy as np
 import rustworkx as rx
 
 from overstory.errors import DataError, UsageError
-from overstory.lab.graphs import Topology, components, from_links, simple_links
+from overstory.lab.graphml_links import Edges, links_of
+from overstory.lab.graphs import Topology, components, simple_links
 from overstory.model.network import Floats
 
 KILOMETRES_PER_MILLISECOND = 200  # light in fibre
@@ -66,19 +67,42 @@ def _advice(key: str) -> str:
 
 
 def graphml(path: Path) -> Topology:
-    """Links count once whatever their direction and number. Names are the labels, or else the ids; coordinates are
-    there if every node has ``Longitude`` and ``Latitude``."""
+    """Names are the labels, or else the ids; coordinates are there if every node has ``Longitude`` and ``Latitude``.
+    Edges may have a ``price`` (or a ``weight``, which is taken for it) and a ``delay``. In a directed graph an edge is
+    one direction of a link, with tolls of its own; links that go one way only are left out, as no tree can use them.
+    Of parallel links the cheapest counts."""
     graph = _read_graphml(path)
-    position = {node: at for at, node in enumerate(graph.node_indices())}
-    ends = [(position[source], position[target]) for source, target in graph.edge_list()]
-    sources, targets = np.array(ends, np.int64).reshape(-1, 2).T.copy()
     nodes: Sequence[dict[str, Any]] = graph.nodes()
-    names = [str(node.get("label") or node.get("id") or at) for at, node in enumerate(nodes)]
+    position = {node: at for at, node in enumerate(graph.node_indices())}
+    ids = [str(node.get("id", at)) for at, node in enumerate(nodes)]
+    names = [str(node.get("label") or own) for node, own in zip(nodes, ids, strict=True)]
+    ends = [(position[source], position[target]) for source, target in graph.edge_list()]
+    edges = Edges(path, names, ends, [edge or {} for edge in graph.edges()], isinstance(graph, rx.PyDiGraph))
+    links = links_of(edges)
     x, y = _coordinate(nodes, "Longitude"), _coordinate(nodes, "Latitude")
     if x is None or y is None:
         x = y = None
-    topology = from_links(len(position), sources, targets, {"topology": path.name}, names, x, y)
-    return _connected(topology, str(path))
+    topology = Topology(
+        len(position),
+        links.sources,
+        links.targets,
+        names,
+        x,
+        y,
+        links.prices,
+        links.delays,
+        {"topology": path.name},
+        links.back_prices,
+        links.back_delays,
+        ids if len(set(ids)) == len(ids) else None,
+        (*links.notes, *_unused(path, nodes)),
+    )
+    return _connected(topology, str(path), links.one_way)
+
+
+def _unused(path: Path, nodes: Sequence[dict[str, Any]]) -> list[str]:
+    names = sorted({name for node in nodes for name in node} - {"id", "label", "Longitude", "Latitude"})
+    return [f"{path.name}: not used of its nodes: {', '.join(names)}"] if names else []
 
 
 def _read_graphml(path: Path) -> "rx.PyGraph[Any, Any] | rx.PyDiGraph[Any, Any]":
@@ -100,10 +124,16 @@ def _coordinate(nodes: Sequence[dict[str, Any]], name: str) -> Floats | None:
     return np.array(values, np.float64)
 
 
-def _connected(topology: Topology, name: str) -> Topology:
+def _connected(topology: Topology, name: str, one_way: int = 0) -> Topology:
     parts = np.bincount(components(topology.brokers, topology.sources, topology.targets))
     if len(parts) > 1:
         sizes = ", ".join(map(str, sorted(parts.tolist(), reverse=True)[:5])) + (", …" if len(parts) > 5 else "")
+        if one_way:
+            raise DataError(
+                f"{name} is directed, and events have to come back as they go: without the {one_way:,} links that go "
+                f"one way only it falls into {len(parts)} parts of {sizes} brokers; add the edges back, or make the "
+                'graph undirected (edgedefault="undirected")'
+            )
         raise DataError(
             f"{name} is not connected: it falls into {len(parts)} parts of {sizes} brokers; link them first"
         )

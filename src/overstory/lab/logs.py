@@ -29,9 +29,9 @@ def add_subscriptions(
     few much wider. Of four that are drawn, the one is kept that brings the average so far closer to the wanted one; so
     attributes that depend on one another, or allow only some shares, do not shift it.
     """
-    if count < 0 or not 0 < selectivity < 1 or most_terms < 1:
-        needed = "count must be 0 or more, selectivity between 0 and 1, most_terms 1 or more"
-        raise UsageError(f"{needed}, not {count}, {selectivity} and {most_terms}")
+    check_draw(count, selectivity)
+    if most_terms < 1:
+        raise UsageError(f"a filter has at least one term, not {most_terms}")
     draw = dice(seed)
     columns = _columns(_sample(events), draw)
     if not columns:
@@ -46,6 +46,17 @@ def add_subscriptions(
         kept.append(candidates[best].text)
         total += shares[best]
     return kept
+
+
+def check_draw(count: int, selectivity: float) -> None:
+    """Call it before the work whose result filters are drawn from."""
+    if count < 0:
+        raise UsageError(f"there can be 0 or more subscriptions, not {count}")
+    if not 0 < selectivity < 1:
+        raise UsageError(
+            f"selectivity is the share of events that a subscription matches, more than 0 and less than 1, "
+            f"not {selectivity:g}"
+        )
 
 
 def _conjunction(columns: list[Column], share: float, most_terms: int, draw: np.random.Generator) -> Term:

@@ -29,7 +29,7 @@ def read_tables(folder: Path, tables: Mapping[str, Table], problems: list[Proble
         else:
             if not table.optional:
                 problems.append(Problem(name, None, None, f"the file {path.name} is missing"))
-            read = table.schema.empty_table()
+            read = table.full_schema.empty_table()
         found[name] = read
     return found
 
@@ -42,16 +42,18 @@ def _read_table(path: Path, table: Table, problems: list[Problem]) -> pa.Table:
         problems.append(
             Problem(table.name, None, None, f"{path.name} is not a Parquet file that can be read: {reason}")
         )
-        return table.schema.empty_table()
+        return table.full_schema.empty_table()
     columns = [_read_column(read, table, at, problems) for at in range(len(table.columns))]
     if any(column is None for column in columns):
-        return table.schema.empty_table()
-    return pa.table(dict(zip(table.schema.names, columns, strict=True)), schema=table.schema)
+        return table.full_schema.empty_table()
+    return pa.table(dict(zip(table.full_schema.names, columns, strict=True)), schema=table.full_schema)
 
 
 def _read_column(read: pa.Table, table: Table, at: int, problems: list[Problem]) -> pa.ChunkedArray | None:
     wanted = table.columns[at]
     if wanted.name not in read.column_names:
+        if wanted.may_be_missing:
+            return pa.chunked_array([pa.nulls(read.num_rows, wanted.type)])
         problems.append(Problem(table.name, None, wanted.name, "the column is missing"))
         return None
     values = read.column(wanted.name)
@@ -83,11 +85,25 @@ def problems_at(rows: list[int], table: str, column: str, what: Callable[[int], 
     return named
 
 
+def check_can_be_made(folder: Path) -> None:
+    """Raises a ``UsageError`` if there is something already, or nothing can be written there. Call it before the work
+    whose result goes there."""
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} exists already; give another name, or remove it first")
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror or error}; give another folder") from None
+    if not above.is_dir():
+        raise UsageError(f"cannot write {folder}: {above} is a file, not a folder; give another folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write {folder}: {above} is not yours to write to; give another folder")
+
+
 @contextmanager
 def written_whole(folder: Path) -> Iterator[Path]:
     """A new folder to write to, which takes its place when all is written, and is gone if that fails."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists already; give another name, or remove it first")
+    check_can_be_made(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -106,7 +122,7 @@ def written_whole(folder: Path) -> Iterator[Path]:
 
 
 def write_table(folder: Path, table: Table, rows: pa.Table) -> None:
-    pq.write_table(rows.cast(table.schema), folder / f"{table.name}.parquet", compression="zstd")
+    pq.write_table(table.stored(rows), folder / f"{table.name}.parquet", compression="zstd")
 
 
 def fingerprint_of(rows: pa.Table) -> bytes:
@@ -121,6 +137,20 @@ def fingerprint_of(rows: pa.Table) -> bytes:
     return digest.digest()
 
 
+def parts_of(path: Path) -> list[Path]:
+    """The files of a Parquet table: itself, or its parts if it is a folder, as Spark writes one."""
+    if not path.is_dir():
+        return [path]
+    return sorted(part for part in path.rglob("*.parquet") if not part.name.startswith(("_", ".")) and part.is_file())
+
+
 def fingerprint_of_file(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+    """Of the bytes of a file, or of those of the parts of a folder in the order of their names."""
+    digest = hashlib.sha256()
+    for part in parts_of(path):
+        with open(part, "rb") as file:
+            found = hashlib.file_digest(file, "sha256").digest()
+        if not path.is_dir():
+            return found
+        digest.update(found)
+    return digest.digest()

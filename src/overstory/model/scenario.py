@@ -16,6 +16,7 @@ from overstory.errors import DataError, Problem
 from overstory.model.folders import (
     fingerprint_of,
     fingerprint_of_file,
+    parts_of,
     problems_at,
     read_tables,
     rows_where,
@@ -33,7 +34,7 @@ ATTRIBUTE_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.list_(p
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """All but the events are in memory; those stay in their file, which only the pipeline reads."""
+    """All but the events are in memory; those stay in their file, or folder of parts, which only the pipeline reads."""
 
     folder: Path
     settings: Settings
@@ -54,17 +55,39 @@ class Scenario:
     @cached_property
     def attributes(self) -> dict[str, pa.DataType]:
         """The columns of the events that are attributes."""
-        schema = pq.read_schema(self.events)
+        schema = pq.read_schema(parts_of(self.events)[0])
         return {field.name: field.type for field in schema if not field.name.startswith("$")}
+
+    @cached_property
+    def client_names(self) -> dict[int, str]:
+        """What people call the clients that have a name, by id."""
+        return _names(self.clients)
+
+    @cached_property
+    def subscription_names(self) -> dict[int, str]:
+        """What people call the subscriptions that have a name, by id."""
+        return _names(self.subscriptions)
+
+    @cached_property
+    def broker_names(self) -> dict[int, str]:
+        """What people call the brokers that have a name, by id."""
+        return _names(self.brokers)
 
     @cached_property
     def fingerprint(self) -> str:
         """Of the tables, in whatever order their rows are, the events as they are in their file, and the settings."""
         digest = hashlib.sha256(msgspec.json.encode(self.settings, order="sorted"))
         for name in SMALL:
-            digest.update(fingerprint_of(getattr(self, name)))
+            digest.update(fingerprint_of(SMALL[name].stored(getattr(self, name))))
         digest.update(fingerprint_of_file(self.events))
         return digest.hexdigest()[:32]
+
+
+def _names(rows: pa.Table) -> dict[int, str]:
+    if "name" not in rows.column_names:
+        return {}
+    named = rows.filter(pc.is_valid(rows["name"]))
+    return dict(zip(named["id"].to_pylist(), named["name"].to_pylist(), strict=True))
 
 
 def read_scenario(folder: Path) -> Scenario:
@@ -94,8 +117,9 @@ def _read_settings(path: Path, problems: list[Problem]) -> Settings:
 
 
 def _check_events(path: Path, problems: list[Problem]) -> None:
+    parts = parts_of(path)
     try:
-        schema = pq.read_schema(path)
+        schemas = [pq.read_schema(part) for part in parts]
     except FileNotFoundError:
         problems.append(Problem("events", None, None, f"the file {path.name} is missing"))
         return
@@ -103,6 +127,18 @@ def _check_events(path: Path, problems: list[Problem]) -> None:
         reason = str(error).partition("\n")[0][:120]
         problems.append(Problem("events", None, None, f"{path.name} is not a Parquet file that can be read: {reason}"))
         return
+    if not schemas:
+        problems.append(Problem("events", None, None, f"the folder {path.name} has no Parquet files in it"))
+        return
+    for part, schema in zip(parts, schemas, strict=True):
+        if not schema.equals(schemas[0]):
+            what = f"{part.name} has other columns than {parts[0].name}"
+            problems.append(Problem("events", None, None, f"{what}, and all parts of {path.name} must have the same"))
+            return
+    _check_columns(schemas[0], problems)
+
+
+def _check_columns(schema: pa.Schema, problems: list[Problem]) -> None:
     for wanted in EVENTS.columns:
         if wanted.name not in schema.names:
             problems.append(Problem("events", None, wanted.name, "the column is missing"))

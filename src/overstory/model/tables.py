@@ -4,6 +4,7 @@ Brokers and clients share one space of ids. Columns whose names begin with ``$``
 column is an attribute.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ class Column(NamedTuple):
     type: pa.DataType
     meaning: str
     may_be_null: bool = False
+    may_be_missing: bool = False  # then a table that is read has it all the same, full of nulls
 
 
 class Table(NamedTuple):
@@ -24,11 +26,31 @@ class Table(NamedTuple):
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([pa.field(each.name, each.type, each.may_be_null) for each in self.columns])
+        """The columns that the table must have."""
+        return _schema(column for column in self.columns if not column.may_be_missing)
+
+    @property
+    def full_schema(self) -> pa.Schema:
+        """All columns, as a table has them that was read."""
+        return _schema(self.columns)
+
+    def stored(self, rows: pa.Table) -> pa.Table:
+        """The rows as they are written: columns that may be missing are, if there is nothing in them."""
+        kept = [
+            column
+            for column in self.columns
+            if not column.may_be_missing
+            or (column.name in rows.column_names and rows[column.name].null_count < rows.num_rows)
+        ]
+        return rows.select([column.name for column in kept]).cast(_schema(kept))
 
     @property
     def key(self) -> str:
         return self.columns[0].name
+
+
+def _schema(columns: Iterable[Column]) -> pa.Schema:
+    return pa.schema([pa.field(column.name, column.type, column.may_be_null) for column in columns])
 
 
 ID, REAL, TEXT, TRUTH = pa.int64(), pa.float64(), pa.string(), pa.bool_()
@@ -61,6 +83,7 @@ CLIENTS = Table(
         Column("broker", ID, "where it is attached; null: wherever access is cheapest", may_be_null=True),
         Column("x", REAL, "coordinate, for the metric", may_be_null=True),
         Column("y", REAL, "the other coordinate", may_be_null=True),
+        Column("name", TEXT, "what people call the client", may_be_null=True, may_be_missing=True),
     ),
 )
 SUBSCRIPTIONS = Table(
@@ -71,6 +94,7 @@ SUBSCRIPTIONS = Table(
         Column("client", ID, "whose it is"),
         Column("filter", TEXT, "in the filter language"),
         Column("no_local", TRUTH, "whether it leaves out what its own client publishes"),
+        Column("name", TEXT, "what people call the subscription", may_be_null=True, may_be_missing=True),
     ),
 )
 EVENTS = Table(

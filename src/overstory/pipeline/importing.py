@@ -4,57 +4,95 @@ Three rules. Events are numbered from 0 in the order of their file, however Spar
 one type, of all its values, and an absent value is null. And the file of events is the same, byte for byte, whatever
 cores there are: Spark writes a part for each partition, and the parts are strung together, row group by row group.
 
-The log is parsed once, and kept by Spark. CSV has no types of its own, so a column is what all its texts can be, by the
-rule for MQTT's user properties: a JSON number or boolean, else a string.
+The log is parsed once, and kept by Spark. ``log_types`` has the rule for the types of columns, and what was seen in the
+log is told: no value becomes something else, or nothing, without a word.
 """
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import reduce
 from itertools import accumulate
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from overstory.errors import DataError, EngineError, UsageError
+from overstory.errors import DataError, EngineError, Problem, UsageError
+from overstory.model.naming import near_words
 from overstory.model.tables import EVENTS
-from overstory.model.values import JSON_NUMBER
-from overstory.pipeline.log_files import CSV, blaming, format_of, read_log
+from overstory.pipeline.attributes import Described, OddValue, described
+from overstory.pipeline.log_files import (
+    CSV,
+    JSON,
+    PARQUET,
+    LogFiles,
+    Reader,
+    blaming,
+    columns_seen,
+    files_of,
+    first_objects,
+    some_of,
+)
+from overstory.pipeline.log_types import (
+    ANY_NUMBER,
+    IN_WORDS,
+    KINDS,
+    MOMENTS,
+    NUMBERS,
+    TEXT,
+    TRUTH,
+    Counts,
+    Leaf,
+    converted,
+    is_mixed,
+    kind_of,
+    kind_of_type,
+    leaves_of,
+    retyped,
+    what_is,
+    what_variant_is,
+)
+from overstory.pipeline.names import column as _column
 from overstory.pipeline.pipeline import Pipeline, as_ours
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 ROW_GROUP = 1 << 17  # events in memory at once
 MOST_PUBLISHERS = 1_000_000  # clients are held in memory
 ROW, ROWS_BITS = "$row", 33  # Spark numbers rows by partition, and in it by the lower bits
-# The types of attributes, as Spark and as Arrow call them
-KINDS = {
-    "boolean": pa.bool_(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "array<string>": pa.list_(pa.string()),
-}
-WIDER = {"tinyint": "bigint", "smallint": "bigint", "int": "bigint", "float": "double"}
-MOMENTS = ("date", "timestamp", "timestamp_ntz")
 ISO = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?\z"  # Spark reads more, such as a time of the present day
-WHOLE, LONG, NUMBER, TRUTH, TEXT = (1 << bit for bit in range(5))  # what a text can be; long: more than 64 bits
-MAY_BE_LONG = 19  # characters; trying it on fewer takes its time
-IS_WHOLE, IS_NUMBER = r"\A-?(0|[1-9][0-9]*)\z", rf"\A(?:{JSON_NUMBER.pattern})\z"
-IS_TRUTH = r"\A(?i:true|false)\z"
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
+IN_FULL = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+# The unit of times by their median: a clock that counts since 1970 in milliseconds passed 10^11 in 1973
+UNIT_FROM = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
+REFUSE, NULL = BAD_VALUES = "refuse", "null"
+MOST_ODD_NAMED = 3  # different odd values of a column
 
 
 class Roles(NamedTuple):
-    """Which columns tell what is ours to know of an event. Time and bytes then are no attributes; the publisher is,
-    since filters ask for its name."""
+    """Which columns tell what is ours to know of an event. Time and bytes then are no attributes; the publisher and its
+    broker are, since filters ask for their names."""
 
     time: str | None = None
     bytes: str | None = None
     publisher: str | None = None
+    broker: str | None = None
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How a log is to be read."""
+
+    columns: tuple[str, ...] | None = None  # the attributes to keep, if not all
+    types: dict[str, str] = {}  # of columns, as Spark calls them; the others are inferred
+    bad_values: str = REFUSE  # or they become absent
+    time_unit: str | None = None  # of numbers in the column of times; else it is inferred
+    flatten: bool = False  # whether objects become columns with dots
 
 
 class ByChance(NamedTuple):
@@ -65,28 +103,184 @@ class ByChance(NamedTuple):
     seed: int
 
 
+class LogSeen(msgspec.Struct, frozen=True):
+    """What a log had in it."""
+
+    attributes: tuple[Described, ...]
+    notes: tuple[str, ...]  # in words: what was inferred, left out or made absent
+
+
+def look_ahead(path: Path, roles: Roles, reading: Reading) -> LogFiles:
+    """Raises what can be seen without Spark: files that are not there, columns that are not, values that no attribute
+    can have in the first lines."""
+    files = files_of(path)
+    names = columns_seen(files)
+    if names is not None and not reading.flatten:
+        _check_names(files.path, names, roles, reading)
+    if files.kind == JSON:
+        for line, event in first_objects(files):
+            _check_object(f"{files.files[0]} line {line}", event, "", reading, roles)
+    return files
+
+
+def _check_object(where: str, event: dict[str, Any], before: str, reading: Reading, roles: Roles) -> None:
+    for key, value in event.items():
+        name = before + key
+        if before == "" and not _is_kept(name, reading, roles):
+            continue
+        if isinstance(value, dict):
+            if not reading.flatten:
+                inner = next(iter(value), "field")
+                raise UsageError(
+                    f"{where}: '{name}' is an object, and an attribute is not; give --flatten to have columns such as "
+                    f"{name}.{inner}, or --columns to leave it out"
+                )
+            _check_object(where, value, f"{name}.", reading, roles)
+        elif isinstance(value, list) and not all(isinstance(item, str | None) for item in value):
+            raise UsageError(
+                f"{where}: '{name}' is a list, and not one of strings, which alone an attribute can be; "
+                "make strings of its values, or leave it out with --columns"
+            )
+
+
 @contextmanager
-def opened_log(
-    pipeline: Pipeline, path: Path, roles: Roles, beside: Path, columns: tuple[str, ...] | None = None
-) -> Iterator["Log"]:
-    """``columns`` are the attributes to keep, if not all; ``beside`` is a folder for what is needed meanwhile."""
+def opened_log(pipeline: Pipeline, files: LogFiles, roles: Roles, beside: Path, reading: Reading) -> Iterator["Log"]:
+    """``beside`` is a folder for what is needed meanwhile."""
     _ = pipeline.spark  # which tells that it starts, and must not be the last to tell
     pipeline.tell("reading the log")
-    raw = read_log(pipeline, path, beside)
-    _check_names(path, raw.columns, roles, columns)
-    wanted = [name for name in raw.columns if columns is None or name in columns or name in roles]
-    rows = _numbered(raw.select(*map(_column, wanted))).persist()
+    reader = Reader(pipeline, files, beside)
+    schema = reader.schema()
+    leaves = _chosen(files, leaves_of(schema, reading.flatten), roles, reading)
+    rows = _rows(reader, schema, leaves, reading).persist()
     try:
-        with blaming(path):
-            counts, seen = _surveyed(rows, wanted if format_of(path) == CSV else [])
+        with blaming(files):
+            counts, kinds, notes = _inferred(reader, rows, schema, leaves, reading)
             if not counts:
-                raise DataError(f"{path} has no events in it; give a log with at least one")
-            kinds = {name: _kind_of_texts(bits) for name, bits in seen.items() if bits}
-            log = Log(path, rows, kinds or _kinds_of_types(rows, path), counts, roles, columns)
+                raise DataError(f"{files.path} has no events in it; give a log with at least one")
+            log = Log(files, rows, leaves, kinds, counts, roles, reading, notes)
             log.check()
         yield log
     finally:
         rows.unpersist()
+
+
+def _chosen(files: LogFiles, leaves: list[tuple[str, Leaf]], roles: Roles, reading: Reading) -> dict[str, Leaf]:
+    _check_names(files.path, [name for name, _ in leaves], roles, reading)
+    return {name: leaf for name, leaf in leaves if _is_kept(name, reading, roles)}
+
+
+def _is_kept(name: str, reading: Reading, roles: Roles) -> bool:
+    if reading.columns is None or name in roles:
+        return True
+    kept = [*reading.columns, *(role for role in roles if role is not None)]
+    # The fields of an object are kept with it, and an object with a field of it
+    return any(name == wanted or f"{name}.".startswith(f"{wanted}.") for wanted in kept) or (
+        reading.flatten and any(wanted.startswith(f"{name}.") for wanted in kept)
+    )
+
+
+def _rows(reader: Reader, schema: "StructType", leaves: dict[str, Leaf], reading: Reading) -> "DataFrame":
+    """The columns of a log by their names, numbered. What is to be text is read as the text that the file has."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import StringType, StructType
+
+    needed = {leaf.path[0] for leaf in leaves.values()}
+    narrow = StructType([field for field in schema.fields if field.name in needed])
+    as_text: dict[tuple[str, ...], Any] = {
+        leaf.path: StringType() for name, leaf in leaves.items() if _as_text(reader.files, name, leaf, reading)
+    }
+    read = reader.rows(retyped(narrow, as_text) if as_text else narrow)
+    columns = [leaf.column().alias(name) for name, leaf in leaves.items()]
+    return read.select(*columns).withColumn(ROW, sql.monotonically_increasing_id())
+
+
+def _as_text(files: LogFiles, name: str, leaf: Leaf, reading: Reading) -> bool:
+    return files.kind == JSON and reading.types.get(name) == "string" and leaf.type in KINDS
+
+
+def _inferred(
+    reader: Reader, rows: "DataFrame", schema: "StructType", leaves: dict[str, Leaf], reading: Reading
+) -> tuple[list[int], dict[str, str], list[str]]:
+    """The rows of each partition, the type of each column that has values, and what there is to say of it."""
+    files = reader.files
+    texts = [name for name, leaf in leaves.items() if leaf.type == "string" and files.kind != PARQUET]
+    counts, bits = _surveyed(rows, texts)
+    doubtful = [name for name in texts if name not in reading.types and _is_doubtful(files, bits[name])]
+    counted = _counted(reader, rows, schema, {name: leaves[name] for name in doubtful})
+    kinds, notes = {}, []
+    for name, leaf in leaves.items():
+        found = kind_of_type(leaf.type)
+        if name in doubtful:
+            seen, how_many = counted[name]
+            found = kind_of(seen, how_many)
+            notes += _notes(name, found, bits[name], how_many)
+        elif name in bits:
+            if not bits[name]:
+                if name in reading.types:
+                    notes.append(f"'{name}' has no values, and --type does not change that")
+                continue
+            found = kind_of(bits[name]) if files.kind == CSV else "string"
+        _check_kind(files.path, name, found, leaf.type)
+        kinds[name] = reading.types.get(name, found)
+    return counts, kinds, notes
+
+
+def _is_doubtful(files: LogFiles, bits: int) -> bool:
+    """Texts of CSV are what they look like; those of JSON may be texts that look like numbers, or mixed with some."""
+    return is_mixed(bits) if files.kind == CSV else bool(bits & (ANY_NUMBER | TRUTH))
+
+
+def _counted(
+    reader: Reader, rows: "DataFrame", schema: "StructType", leaves: dict[str, Leaf]
+) -> dict[str, tuple[int, Counts]]:
+    """Of columns: what their values are, and how many of them are what."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import StructType, VariantType
+
+    if not leaves:
+        return {}
+    if reader.files.kind == JSON:
+        needed = {leaf.path[0] for leaf in leaves.values()}
+        narrow = StructType([field for field in schema.fields if field.name in needed])
+        read = reader.rows(retyped(narrow, {leaf.path: VariantType() for leaf in leaves.values()}))
+        codes = read.select(*[what_variant_is(leaf.column()).alias(str(at)) for at, leaf in enumerate(leaves.values())])
+    else:
+        codes = rows.select(*[what_is(_column(name)).alias(str(at)) for at, name in enumerate(leaves)])
+    sums = []
+    for at in range(len(leaves)):
+        code = sql.col(str(at))
+        sums += [sql.bit_or(code).alias(f"bits{at}"), sql.count(code).alias(f"values{at}")]
+        sums.append(sql.count_if(code.bitwiseAND(sql.lit(ANY_NUMBER)) > 0).alias(f"numbers{at}"))
+        sums.append(sql.count_if(code == TRUTH).alias(f"truths{at}"))
+    found = codes.agg(*sums).first()
+    assert found is not None
+    return {
+        name: (found[f"bits{at}"] or TEXT, Counts(found[f"values{at}"], found[f"numbers{at}"], found[f"truths{at}"]))
+        for at, name in enumerate(leaves)
+    }
+
+
+def _notes(name: str, kind: str, looks: int, counts: Counts) -> list[str]:
+    """What a reader should know of a column of texts that are, or look like, something else."""
+    if kind != "string":
+        return []
+    if not counts.numbers and not counts.truths:
+        if is_mixed(looks) or not looks & ANY_NUMBER:
+            return []
+        return [f"'{name}' has texts that look like numbers; --type {name}=double reads them as numbers"]
+    what, many = ("numbers", counts.numbers) if counts.numbers >= counts.truths else ("true or false", counts.truths)
+    share = f"{many:,} of its {counts.values:,} values are {what}"
+    return [f"'{name}' is of strings although {share}; --type {name}=… reads it as something else"]
+
+
+def _check_kind(path: Path, name: str, kind: str, type_: str) -> None:
+    if kind in KINDS:
+        return
+    cure = "give --flatten to have a column for each field" if type_.startswith("struct") else "make strings of them"
+    raise DataError(
+        f"column '{name}' of {path} is of {type_[:60]}{'…' * (len(type_) > 60)}, which no attribute can be; "
+        f"{cure}, or choose the columns to keep with --columns"
+    )
 
 
 class Log:
@@ -94,36 +288,69 @@ class Log:
 
     def __init__(
         self,
-        path: Path,
+        files: LogFiles,
         rows: "DataFrame",
+        leaves: dict[str, Leaf],
         kinds: dict[str, str],
         counts: list[int],
         roles: Roles,
-        columns: tuple[str, ...] | None,
+        reading: Reading,
+        notes: list[str],
     ) -> None:
-        self.path, self.rows, self.roles, self.events = path, rows, roles, sum(counts)
+        self.files, self.path, self.rows, self.roles, self.reading = files, files.path, rows, roles, reading
         self.kinds = kinds  # of the columns that have values
+        self.events = sum(counts)
         self.starts = list(accumulate(counts[:-1], initial=0))  # of each partition
-        kept = kinds if columns is None else columns
-        self.attributes = [name for name in kept if name in kinds and name not in (roles.time, roles.bytes)]
+        self.attributes = _in_order(kinds, roles, reading)
+        self.notes = [*files.notes, *notes]
+        # The column that tells where publishers are: also one that is called so, unless it says something else
+        by_itself = "broker" if roles.publisher and kinds.get("broker") in ("string", "bigint") else None
+        self.told_by = roles.broker or by_itself
+        self._leaves = leaves
+        self._unit = "s"
+        self._odd: dict[str, tuple[int, tuple[OddValue, ...]]] = {}
+
+    def check(self) -> None:
+        """That values convert, and that every event has the time, the bytes and the publisher that columns are to
+        tell."""
+        for name in self.roles:
+            if name is not None and name not in self.kinds:
+                raise UsageError(f"column '{name}' of {self.path} has no values; name another one, or none")
+        self._unit = self._unit_of_times()
+        self._check_roles()
+        self._check_odd()
+
+    def seen(self) -> LogSeen:
+        """What is in the attributes, for people."""
+        columns = {name: (self._value(name), self.kinds[name]) for name in self.attributes}
+        found = described(self.rows, columns)
+        attributes = []
+        for name, about in found.items():
+            odd, values = self._odd.get(name, (0, ()))
+            attributes.append(msgspec.structs.replace(about, odd=odd, odd_values=values))
+        return LogSeen(tuple(attributes), tuple(self.notes + self._notes_on_time()))
 
     def publishers(self, brokers: int, seed: int) -> pa.Table:
         """The different values of the publishers' column in their order: each as a ``name``, and the position of the
-        ``broker`` that a hash of it chooses."""
+        ``broker`` that a hash of it chooses. If a column tells their brokers, also the ``least`` and the ``most`` of
+        what it says."""
         from pyspark.sql import functions as sql
 
         assert self.roles.publisher is not None
-        value, name = self._value(self.roles.publisher), self._value(self.roles.publisher).cast("string")
-        some = self.rows.select(value.alias("value"), name.alias("name")).distinct().limit(MOST_PUBLISHERS + 1)
+        value = self._value(self.roles.publisher)
+        told = (self._value(self.told_by) if self.told_by else sql.lit(None)).cast("string")
+        rows = self.rows.select(value.alias("value"), value.cast("string").alias("name"), told.alias("told"))
+        some = rows.groupBy("value", "name").agg(sql.min("told").alias("least"), sql.max("told").alias("most"))
         broker = sql.pmod(sql.xxhash64(sql.lit(seed), "name"), sql.lit(brokers))
         with as_ours(f"looking for the publishers in {self.path}"):
-            found = some.withColumn("broker", broker.cast("bigint")).toArrow().sort_by("value")
+            limited = some.limit(MOST_PUBLISHERS + 1).withColumn("broker", broker.cast("bigint"))
+            found = limited.toArrow().sort_by("value")
         if len(found) > MOST_PUBLISHERS:
             raise UsageError(
                 f"column '{self.roles.publisher}' of {self.path} has more than {MOST_PUBLISHERS:,} different values; "
                 "name another one with --publisher, or none"
             )
-        return found.select(["name", "broker"])
+        return found.select(["name", "broker", "least", "most"])
 
     def write(self, path: Path, publishers: pa.Table | ByChance) -> None:
         """One Parquet file. ``publishers`` are the ``name`` and the ``id`` of each, or clients to choose from."""
@@ -133,34 +360,76 @@ class Log:
             rows.select(*self._columns()).write.parquet(str(parts.absolute()))
         _join(sorted(parts.glob("part-*.parquet")), self._schema(), path)
 
-    def check(self) -> None:
-        """That every event has the time, the bytes and the publisher that columns are to tell."""
+    def _check_odd(self) -> None:
+        """Counts the values that do not convert, and refuses them unless they are to be absent."""
+        from pyspark.sql import functions as sql
+
+        may_be_odd = [name for name in self.attributes if self._may_be_odd(name)]
+        if not may_be_odd:
+            return
+        sums = [sql.count_if(self._is_odd(name)).alias(str(at)) for at, name in enumerate(may_be_odd)]
+        found = self.rows.agg(*sums).first()
+        assert found is not None
+        self._odd = {
+            name: (found[str(at)], self._odd_values(name)) for at, name in enumerate(may_be_odd) if found[str(at)]
+        }
+        if self._odd and self.reading.bad_values != NULL:
+            problems = [Problem(str(self.path), None, name, self._odd_in_words(name)) for name in self._odd]
+            first = next(iter(self._odd))
+            cure = f"give --bad-values null to make them absent, or --type {first}=string to keep them as text"
+            if len(problems) == 1:
+                raise DataError(f"column '{first}' of {self.path}: {problems[0].what}; {cure}")
+            raise DataError(f"{self.path} has values that do not convert in {len(problems)} columns; {cure}:", problems)
+
+    def _may_be_odd(self, name: str) -> bool:
+        return kind_of_type(self._leaf_type(name)) != self.kinds[name]
+
+    def _is_odd(self, name: str) -> "Column":
+        return _column(name).isNotNull() & self._value(name).isNull()
+
+    def _odd_values(self, name: str) -> tuple[OddValue, ...]:
+        """The most frequent ones, each with the place of the first."""
+        from pyspark.sql import functions as sql
+
+        odd = self.rows.where(self._is_odd(name)).select(
+            _column(name).cast("string").alias("value"), self._id().alias("id")
+        )
+        groups = odd.groupBy("value").agg(sql.count("*").alias("events"), sql.min("id").alias("first"))
+        rows = groups.orderBy(sql.desc("events"), "first").limit(MOST_ODD_NAMED).collect()
+        return tuple(OddValue(row["value"][:60], row["events"], self.files.place(row["first"])) for row in rows)
+
+    def _odd_in_words(self, name: str) -> str:
+        many, values = self._odd[name]
+        named = ", ".join(f"{each.value!r} ({each.events:,}, first on {each.place})" for each in values)
+        more = ", …" if sum(each.events for each in values) < many else ""
+        kind = IN_WORDS[self.kinds[name]]
+        return f"it is of {kind}, and {many:,} of {self.events:,} events have something else: {named}{more}"
+
+    def _check_roles(self) -> None:
         from pyspark.sql import functions as sql
 
         wrong = self._wrong()
         sums = []
         for at, (name, (_, bad)) in enumerate(wrong.items()):
-            place = sql.when(bad, self._id())
-            sums += [sql.count(place).alias(f"many{at}"), sql.min(place).alias(f"first{at}")]
-            sums.append(sql.min_by(_column(name).cast("string"), place).alias(f"value{at}"))
+            which = sql.when(bad, self._id())
+            sums += [sql.count(which).alias(f"many{at}"), sql.min(which).alias(f"first{at}")]
+            sums.append(sql.min_by(_column(name).cast("string"), which).alias(f"value{at}"))
         found = self.rows.agg(*sums).first() if sums else None
         for at, (name, (what, _)) in enumerate(wrong.items()):
             if found is not None and found[f"many{at}"]:
                 value = "nothing" if found[f"value{at}"] is None else repr(found[f"value{at}"][:60])
+                place = self.files.place(found[f"first{at}"])
                 raise DataError(
                     f"column '{name}' of {self.path} has to tell {what}, and does not in {found[f'many{at}']:,} of "
-                    f"{self.events:,} events; the first is number {found[f'first{at}'] + 1}, which has {value}"
+                    f"{self.events:,} events; the first is on {place}, which has {value}"
                 )
 
     def _wrong(self) -> dict[str, tuple[str, "Column"]]:
         """By column: what it has to tell, and which events it does not tell it of."""
         from pyspark.sql import functions as sql
 
-        for name in self.roles:
-            if name is not None and name not in self.kinds:
-                raise UsageError(f"column '{name}' of {self.path} has no values; name another one, or none")
         found = {}
-        time, size, publisher = self.roles
+        time, size, publisher, _ = self.roles
         if time is not None:
             seconds = self._seconds(time)
             found[time] = "the time, in seconds or in ISO 8601", seconds.isNull() | sql.isnan(seconds)
@@ -174,8 +443,45 @@ class Log:
             found[publisher] = "who published", _column(publisher).isNull()
         return found
 
+    def _unit_of_times(self) -> str:
+        """As it is given, or by the median of the numbers."""
+        from pyspark.sql import functions as sql
+
+        name, given = self.roles.time, self.reading.time_unit
+        if name is None or self.kinds[name] not in NUMBERS:
+            if given is not None:
+                what = "there is no --time" if name is None else f"column '{name}' of {self.path} has no numbers"
+                raise UsageError(f"--time-unit {given} is for times that are numbers, and {what}; leave it out")
+            return "s"
+        if given is not None:
+            return given
+        median = self.rows.agg(sql.percentile_approx(self._value(name).cast("double"), 0.5)).first()
+        size = abs(median[0]) if median is not None and median[0] is not None else 0.0
+        return next((unit for least, unit in UNIT_FROM if size >= least), "s")
+
+    def _notes_on_time(self) -> list[str]:
+        from pyspark.sql import functions as sql
+
+        name = self.roles.time
+        if name is None:
+            return ["no column tells the time (--time): events have their numbers for seconds"]
+        seconds = self._seconds(name)
+        found = self.rows.agg(sql.min(seconds).alias("first"), sql.max(seconds).alias("last")).first()
+        assert found is not None
+        first, last = found["first"], found["last"]
+        if self.kinds[name] not in NUMBERS:
+            how = "in ISO 8601"
+        elif self.reading.time_unit is not None:
+            how = f"in {IN_FULL[self._unit]}, as --time-unit says"
+        else:
+            how = f"in {IN_FULL[self._unit]} by the size of the numbers (--time-unit says otherwise)"
+        return [f"'{name}' is the time, {how}: {_moment(first)} to {_moment(last)}, {last - first:,.0f} s"]
+
+    def _leaf_type(self, name: str) -> str:
+        return "string" if _as_text(self.files, name, self._leaves[name], self.reading) else self._leaves[name].type
+
     def _value(self, name: str) -> "Column":
-        return _column(name).cast(self.kinds[name])
+        return converted(_column(name), self._leaf_type(name), self.kinds[name], name in self.reading.types)
 
     def _id(self) -> "Column":
         """The rows of the partitions before, and those before in its own."""
@@ -189,8 +495,8 @@ class Log:
         from pyspark.sql import functions as sql
 
         kind, column = self.kinds[name], _column(name)
-        if kind in ("bigint", "double"):
-            return column.cast("double")
+        if kind in NUMBERS:
+            return self._value(name).cast("double") / UNITS[self._unit]
         if kind != "string":
             raise UsageError(f"column '{name}' of {self.path} is of {kind}, not of times; name another one with --time")
         if self.rows.schema[name].dataType.simpleString() in MOMENTS:
@@ -201,7 +507,7 @@ class Log:
 
     def _bytes(self, name: str) -> "Column":
         kind = self.kinds[name]
-        if kind not in ("bigint", "double"):
+        if kind not in NUMBERS:
             raise UsageError(f"column '{name}' of {self.path} is of {kind}, not of sizes; name another with --bytes")
         return self._value(name)
 
@@ -232,7 +538,25 @@ class Log:
         return pa.schema([*EVENTS.schema, *(pa.field(name, KINDS[self.kinds[name]]) for name in self.attributes)])
 
 
-def _check_names(path: Path, names: list[str], roles: Roles, columns: tuple[str, ...] | None) -> None:
+def _moment(seconds: float) -> str:
+    """A time since 1970 as a date, if it is one that a clock may have shown."""
+    if 1e8 <= seconds < 1e11:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return f"{seconds:g}"
+
+
+def _in_order(kinds: dict[str, str], roles: Roles, reading: Reading) -> list[str]:
+    """The attributes, as the log has them or as they were chosen."""
+    inner = [name for name in kinds if name not in (roles.time, roles.bytes)]
+    if reading.columns is None:
+        return inner
+    found: dict[str, None] = {}
+    for wanted in reading.columns:
+        found |= dict.fromkeys(name for name in inner if name == wanted or name.startswith(f"{wanted}."))
+    return list(found)
+
+
+def _check_names(path: Path, names: list[str], roles: Roles, reading: Reading) -> None:
     if not names:
         raise DataError(f"{path} has no columns with values; give a log whose events have attributes")
     for name in names:
@@ -240,18 +564,16 @@ def _check_names(path: Path, names: list[str], roles: Roles, columns: tuple[str,
             raise UsageError(f"column '{name}' of {path} begins with $, as only our own do; rename it")
     by_case: dict[str, str] = {}
     for name in names:
+        if by_case.get(name.lower()) == name:
+            raise UsageError(f"{path} has two columns '{name}', one of them a field of an object; rename one")
         other = by_case.setdefault(name.lower(), name)
         if other != name:
             raise UsageError(f"columns '{other}' and '{name}' of {path} differ in nothing but case; rename one")
-    for wanted in (*roles, *(columns or ())):
-        if wanted is not None and wanted not in names:
-            raise UsageError(f"{path} has no column '{wanted}' with values; it has {', '.join(names[:20])}")
-
-
-def _numbered(rows: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as sql
-
-    return rows.withColumn(ROW, sql.monotonically_increasing_id())
+    for wanted in (*roles, *(reading.columns or ()), *reading.types):
+        inner = wanted is not None and any(name.startswith(f"{wanted}.") for name in names)
+        if wanted is not None and wanted not in names and not (inner and wanted in (reading.columns or ())):
+            near = near_words(wanted, names)
+            raise UsageError(f"{path} has no column '{wanted}' with values{near or f'; it has {some_of(names)}'}")
 
 
 def _surveyed(rows: "DataFrame", texts: list[str]) -> tuple[list[int], dict[str, int]]:
@@ -259,41 +581,11 @@ def _surveyed(rows: "DataFrame", texts: list[str]) -> tuple[list[int], dict[str,
     from pyspark.sql import functions as sql
 
     partition = sql.shiftright(_column(ROW), ROWS_BITS)
-    seen = [sql.bit_or(_what_is(_column(name))).alias(str(at)) for at, name in enumerate(texts)]
+    seen = [sql.bit_or(what_is(_column(name))).alias(str(at)) for at, name in enumerate(texts)]
     found = rows.groupBy(partition.alias("partition")).agg(sql.count("*").alias("rows"), *seen).collect()
     counts = {row["partition"]: row["rows"] for row in found}
     bits = {name: reduce(or_, (row[str(at)] or 0 for row in found), 0) for at, name in enumerate(texts)}
     return [counts.get(at, 0) for at in range(max(counts, default=-1) + 1)], bits
-
-
-def _what_is(text: "Column") -> "Column":
-    """Null if it is absent."""
-    from pyspark.sql import functions as sql
-
-    fits = (sql.length(text) < MAY_BE_LONG) | text.try_cast("bigint").isNotNull()
-    whole = sql.when(fits, WHOLE).otherwise(LONG)
-    other = sql.when(text.rlike(IS_NUMBER), NUMBER).when(text.rlike(IS_TRUTH), TRUTH).otherwise(TEXT)
-    return sql.when(text.isNull(), None).when(text.rlike(IS_WHOLE), whole).otherwise(other)
-
-
-def _kind_of_texts(seen: int) -> str:
-    if seen in (WHOLE, TRUTH):
-        return "bigint" if seen == WHOLE else "boolean"
-    return "double" if seen & NUMBER and not seen & (TRUTH | TEXT) else "string"
-
-
-def _kinds_of_types(rows: "DataFrame", path: Path) -> dict[str, str]:
-    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields if field.name != ROW}
-    found = {}
-    for name, kind in types.items():
-        narrow = "string" if kind in MOMENTS else "double" if kind.startswith("decimal") else kind
-        found[name] = WIDER.get(narrow, narrow)
-        if found[name] not in KINDS:
-            raise DataError(
-                f"column '{name}' of {path} is of {kind[:60]}{'…' * (len(kind) > 60)}, which no attribute can be; "
-                "make scalars or a list of strings of it, or choose the columns to keep"
-            )
-    return found
 
 
 def _join(parts: list[Path], schema: pa.Schema, path: Path) -> None:
@@ -326,9 +618,3 @@ def _regrouped(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
             waiting, rows = [every.slice(ROW_GROUP)], rows - ROW_GROUP
     if rows:
         yield pa.concat_tables(waiting).combine_chunks()
-
-
-def _column(name: str) -> "Column":
-    from pyspark.sql import functions as sql
-
-    return sql.col("`" + name.replace("`", "``") + "`")

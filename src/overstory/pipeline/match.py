@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from overstory.kernels.sets import hash_sets
 from overstory.matching import FrozenIndex
 from overstory.pipeline.columns import batch_of
+from overstory.pipeline.names import mapped, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +60,7 @@ def reduced(
     publishers in order and the broker of each."""
     names = [ship(spark, path) for path in indexes]
     if len(names) == 1:
-        rows = events.mapInArrow(matching(names[0], brokers), ddl(ROWS))
+        rows = mapped(events, matching(names[0], brokers), ddl(ROWS))
     else:
         rows = _merged(events, names, brokers).mapInArrow(_reducing, ddl(ROWS))
     return summed(rows)
@@ -78,7 +79,7 @@ def _merged(events: "DataFrame", names: list[str], brokers: tuple[Ints, Ints] | 
     from pyspark.sql import functions as sql
 
     shards = [
-        events.mapInArrow(matching_shard(name, shard, len(names), brokers), ddl(PARTIAL))
+        mapped(events, matching_shard(name, shard, len(names), brokers), ddl(PARTIAL))
         for shard, name in enumerate(names)
     ]
     every = reduce(lambda a, b: a.union(b), shards)
@@ -183,4 +184,4 @@ def _lists(offsets: Ints, values: NDArray[np.integer]) -> pa.Array:
 
 def ddl(schema: pa.Schema) -> str:
     names = {pa.int64(): "bigint", pa.list_(pa.int32()): "array<int>"}
-    return ", ".join(f"`{field.name}` {names[field.type]}" for field in schema)
+    return ", ".join(f"{quoted(field.name)} {names[field.type]}" for field in schema)
