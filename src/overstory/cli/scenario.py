@@ -13,6 +13,7 @@ from overstory.cli.profiles import profile_for_programs, profile_in_words
 from overstory.cli.tables import table
 from overstory.errors import UsageError
 from overstory.lab.localized import Localized, make_localized
+from overstory.lab.sites import make_sites
 from overstory.lab.topologies import GENERATORS, topology
 from overstory.model.folders import check_can_be_made
 from overstory.model.scenario import read_scenario
@@ -22,7 +23,10 @@ from overstory.pipeline.profile import profile_of, warnings_of
 if TYPE_CHECKING:
     from overstory.lab.importing import Import, Imported
 
-KINDS = {"localized": "keywords wanted by brokers near each other, as in the routing-trees paper"}
+KINDS = {
+    "localized": "keywords wanted by brokers near each other, as in the routing-trees paper",
+    "sites": "telemetry, orders and alerts of sites across Europe, as in the demo; takes --events and --seed",
+}
 MOST_BROKERS, MOST_EVENTS = 1_000_000, 10**9
 MOST_WORDS = 70  # characters that tell the values of an attribute
 SEED = whole(0, 2**63 - 1)
@@ -82,15 +86,30 @@ def run_make(arguments: argparse.Namespace) -> None:
     if arguments.kind not in KINDS:
         raise UsageError(f"there is no kind of scenario '{arguments.kind}'; there are {', '.join(KINDS)}")
     check_can_be_made(arguments.folder)
+    notes = _make_sites(arguments) if arguments.kind == "sites" else _make_localized(arguments)
+    sizes = sizes_of(read_scenario(arguments.folder)) | {"events": arguments.events}
+    if arguments.json:
+        print_json({"scenario": str(arguments.folder), **sizes, "notes": notes})
+        return
+    _print_sizes(arguments.folder, sizes)
+    _print_lines(notes)
+
+
+def _make_localized(arguments: argparse.Namespace) -> list[str]:
     parameters = Localized(**{name: getattr(arguments, name) for name in (*PARAMETERS, "per_broker")})
     network = topology(arguments.topology, arguments.brokers, arguments.seed)
     make_localized(arguments.folder, network, parameters, arguments.seed)
-    sizes = sizes_of(read_scenario(arguments.folder)) | {"events": parameters.events}
-    if arguments.json:
-        print_json({"scenario": str(arguments.folder), **sizes, "notes": list(network.notes)})
-        return
-    _print_sizes(arguments.folder, sizes)
-    _print_lines(network.notes)
+    return list(network.notes)
+
+
+def _make_sites(arguments: argparse.Namespace) -> list[str]:
+    """Its network and its subscriptions are fixed: an option that would change them is refused, not ignored."""
+    usual = {"topology": "transit-stub", "brokers": None} | msgspec.structs.asdict(Localized())
+    for name, default in usual.items():
+        if name != "events" and getattr(arguments, name) != default:
+            raise UsageError(f"sites has no --{name.replace('_', '-')}: its network and subscriptions are fixed")
+    make_sites(arguments.folder, arguments.events, arguments.seed)
+    return []
 
 
 def _print_sizes(folder: Path, sizes: dict[str, int]) -> None:
