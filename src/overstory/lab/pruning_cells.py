@@ -171,11 +171,11 @@ def _mean(rows: Sequence[Row], value: str) -> float:
     return sum(number(row, value) for row in rows) / len(rows)
 
 
-def over_time(rows: Sequence[Row], name: str, when: str = "over time") -> list[Figure]:
+def over_time(rows: Sequence[Row], name: str) -> list[Figure]:
     return [
         Figure(
             f"{name}-{value}s",
-            f"{label}, {when}",
+            f"{label}, over time",
             "seconds after the first unsubscription",
             label,
             lines(series(rows), "second", value, "policy", POLICIES),

@@ -5,6 +5,7 @@ with 0 s, in which it does not.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from overstory.lab import pruning_cells
 from overstory.lab.experiment import BySeed, Experiment, Figure, Measure, Parameters, Row, Settings
@@ -77,11 +78,12 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
 
 
 def _figures(rows: Sequence[Row], who: str, takes: float) -> list[Figure]:
-    name, moving = f"pruning-mobile-{who}-{takes:g}s", f"{who} move, monitors within {takes:g} s"
+    name, moving = f"pruning-mobile-{who}-{takes:g}s", f"{who} move, in {takes:g} s"
+    queue = pruning_cells.over_time(rows, name)[0]
     return [
         pruning_cells.delays(rows, name, f"delay (s), {moving}"),
         *pruning_cells.bars(rows, name, {"messages": f"messages in all, {moving}"}),
-        pruning_cells.over_time(rows, name, moving)[0],
+        replace(queue, title=f"queue, {moving}", x="seconds"),
     ]
 
 

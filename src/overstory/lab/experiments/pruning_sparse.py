@@ -15,10 +15,10 @@ from overstory.lab.pruning_cells import UNSUBSCRIBE, between, totals, with_perce
 WORKLOADS = ("dense", "sparse")
 THRESHOLD = UNSUBSCRIBE["threshold"]
 OTHER_THRESHOLDS = (0.5, 0.7, 0.8, 0.95, 1.0)  # of selective pruning alone
-SHOWN = {
-    "messages": "messages in all",
-    "delay_mean": "delay after the unsubscriptions (s)",
-    "false_positive_percent": "publications in vain, core and inner links (%)",
+SHOWN = {  # titles and axes
+    "messages": ("messages", "messages in all"),
+    "delay_mean": ("delay", "delay after the unsubscriptions (s)"),
+    "false_positive_percent": ("in vain", "% of publications, core and inner links"),
 }
 
 
@@ -51,7 +51,7 @@ def in_percent(rows: Sequence[Row]) -> list[Row]:
     return [row | {"false_positive_percent": 100 * number(row, "false_positive_share")} for row in totals(rows)]
 
 
-def by_policy(rows: Sequence[Row], value: str, label: str) -> Figure:
+def by_policy(rows: Sequence[Row], value: str) -> Figure:
     """A bar for each policy on each workload, the two workloads beside each other."""
     drawn: list[Line] = []
     for policy in pruning_cells.POLICIES:
@@ -60,21 +60,21 @@ def by_policy(rows: Sequence[Row], value: str, label: str) -> Figure:
             for line in lines(mine, "at", value, "policy", (policy,)):
                 bar = replace(line, label=f"{policy}, {workload}")
                 drawn.append(with_percentiles(bar, mine) if value == "delay_mean" else bar)
-    name = f"pruning-sparse-{value.replace('_', '-')}"
-    return Figure(name, f"Both workloads: {label}", "", label, drawn, log_y=value == "delay_mean", bars=True)
+    name, (title, label) = f"pruning-sparse-{value.replace('_', '-')}", SHOWN[value]
+    return Figure(name, f"Both workloads: {title}", "", label, drawn, log_y=value == "delay_mean", bars=True)
 
 
-def by_threshold(rows: Sequence[Row], value: str, label: str) -> Figure:
+def by_threshold(rows: Sequence[Row], value: str) -> Figure:
     """Selective pruning, with a line for each workload; the first seed, which alone has all thresholds."""
     mine = where(rows, policy="selective", seed=1)
-    name = f"pruning-sparse-threshold-{value.replace('_', '-')}"
+    name, (title, label) = f"pruning-sparse-threshold-{value.replace('_', '-')}", SHOWN[value]
     drawn = lines(mine, "threshold", value, "workload", WORKLOADS)
-    return Figure(name, f"Selective pruning: {label}", "threshold", label, drawn, log_y=value == "delay_mean")
+    return Figure(name, f"Selective pruning: {title}", "threshold", label, drawn, log_y=value == "delay_mean")
 
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
     shown = in_percent(rows)
-    return [draw(shown, value, label) for draw in (by_policy, by_threshold) for value, label in SHOWN.items()]
+    return [draw(shown, value) for draw in (by_policy, by_threshold) for value in SHOWN]
 
 
 EXPERIMENT = Experiment(
