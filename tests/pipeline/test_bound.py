@@ -111,15 +111,35 @@ def test_the_only_way_is_bounded_by_its_price(price: float, tmp_path: Path) -> N
     for seed in range(20):
         dice = random.Random(seed)
         scenario = hostile(drawn(dice, tmp_path / str(seed)), dice, (price, price * 3, price / 7))
-        tree = make_plan("mst", scenario, Steps(), {}).trees
-        kept = {
-            frozenset(pair) for pair in zip(*(tree[name].to_pylist() for name in ("source", "target")), strict=True)
-        }
-        ends = zip(*(scenario.links[name].to_pylist() for name in ("source", "target")), strict=True)
-        brokers = set(scenario.network.ids.tolist())
-        inside = [not {one, other} <= brokers or frozenset((one, other)) in kept for one, other in ends]
-        bare = replace(scenario, links=scenario.links.filter(pa.array(inside)))
+        bare = only(scenario, make_plan("mst", scenario, Steps(), {}))
         card, _ = meter(bare, make_plan("mst", bare, Steps(), {}))
         assert card.lower_bound <= card.core
         assert card.lower_bound >= card.core * (1 - 1e-13)
         assert card.core == 0 or np.isfinite(card.gap or 0)
+
+
+@pytest.mark.parametrize("core", [0.1, 0.7, 1 / 3, 9e-11])
+def test_a_price_of_core_that_is_not_dyadic_lifts_no_bound(core: float, tmp_path: Path) -> None:
+    """Dyadic prices on a tree: the bound is the cost, to the last bit, so that one more would show."""
+    for seed in range(20):
+        dice = random.Random(seed)
+        drawn_here = drawn(dice, tmp_path / str(seed))
+        plan = make_plan("mst", drawn_here, Steps(), {})
+        prices = msgspec.structs.replace(drawn_here.settings.prices, core=core)
+        settings = msgspec.structs.replace(drawn_here.settings, prices=prices)
+        scenario = replace(only(drawn_here, plan), settings=settings)
+        card, _ = meter(scenario, make_plan("mst", scenario, Steps(), {}))
+        assert card.lower_bound <= card.core
+        assert card.lower_bound_held_out <= card.cost_held_out
+        assert card.lower_bound in (card.core, np.nextafter(card.core, 0))
+
+
+def only(scenario: Scenario, plan: Plan) -> Scenario:
+    """Without the links between brokers that are in no tree of the plan."""
+    ends = ("source", "target")
+    kept = {frozenset(pair) for pair in zip(*(plan.trees[name].to_pylist() for name in ends), strict=True)}
+    brokers = set(scenario.network.ids.tolist())
+    pairs = [frozenset(pair) for pair in zip(*(scenario.links[name].to_pylist() for name in ends), strict=True)]
+    return replace(
+        scenario, links=scenario.links.filter(pa.array([not pair <= brokers or pair in kept for pair in pairs]))
+    )

@@ -97,7 +97,7 @@ def scaled(network: Network) -> Scaled:
 
 
 def bound_of(rows: "DataFrame", metered: Metered, network: Network, effort: int = EFFORT) -> Bound:
-    """Runs on Spark."""
+    """The bound of all rows of a reduced log, worked out on Spark."""
     context = rows.sparkSession.sparkContext
     graph = scaled(network)
     given = context.broadcast((metered.rules, metered.publishers, graph))
@@ -130,7 +130,7 @@ def bound_from(sums: Sums, unit: Fraction) -> Bound:
 
 
 def bound_here(rows: pa.RecordBatch, metered: Metered, network: Network, chosen: Chosen = ALL) -> Bound:
-    """Without Spark."""
+    """The bound of rows in memory, worked out without Spark."""
     graph, known = scaled(network), (metered.rules, metered.publishers)
     return bound_from(bounded([named_by_brokers(rows, *known)], *known, graph, chosen), graph.unit)
 

@@ -53,7 +53,7 @@ def priced(counts: Ints, prices: Floats) -> Fraction:
 
 
 def rounded(value: Fraction) -> float:
-    """The nearest float. Raises a ``DataError`` if the value is larger than all of them."""
+    """The float that is nearest to an exact value. Raises a ``DataError`` if the value is larger than all of them."""
     try:
         return float(value)
     except OverflowError:
