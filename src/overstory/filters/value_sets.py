@@ -24,6 +24,7 @@ from overstory.model.values import (
     JSON_BOOLEAN,
     Number,
     boolean_face,
+    is_absent,
     list_face,
     number_face,
     number_in,
@@ -44,7 +45,7 @@ class Presence(msgspec.Struct, frozen=True, gc=False):
     present: bool
 
     def contains(self, value: object) -> bool:
-        return (value is not None) == self.present
+        return is_absent(value) != self.present
 
     def covers(self, other: "Presence") -> bool:
         return self.present == other.present

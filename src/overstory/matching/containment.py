@@ -36,9 +36,9 @@ class ContainmentGraph:
         return number in self._node_of
 
     def add(self, wanted: Filter) -> int:
+        above, below = set(self._index.covering(wanted)), set(self._index.covered(wanted))
         number = self._next
         self._next += 1
-        above, below = set(self._index.covering(wanted)), set(self._index.covered(wanted))
         equal = self._with_all_above(above) & below
         if equal:
             node = min(equal)

@@ -20,7 +20,7 @@ from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
 from overstory.errors import UsageError
 from overstory.filters.boxes import Box
-from overstory.filters.filter import Filter
+from overstory.filters.filter import Filter, checked_filter
 from overstory.filters.value_sets import Booleans, Faces, Keywords, Numbers, Strings, ValueSet
 from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import TOP
@@ -70,11 +70,11 @@ class CoveringIndex:
         return number in self.filters
 
     def add(self, wanted: Filter) -> int:
-        return self._add([wanted], splitting=True)[0]
+        return self._add([checked_filter(wanted)], splitting=True)[0]
 
     def add_all(self, filters: Iterable[Filter]) -> list[int]:
         """Adds many, faster than one by one; returns their numbers."""
-        numbers = self._add(list(filters), splitting=False)
+        numbers = self._add(list(map(checked_filter, filters)), splitting=False)
         if numbers:
             self._filing.finish()
         return numbers
@@ -94,7 +94,7 @@ class CoveringIndex:
 
     def covering(self, wanted: Filter) -> list[int]:
         """The filters that cover this one, ascending; itself among them if it is in the index."""
-        if not wanted.boxes:
+        if not checked_filter(wanted).boxes:
             return sorted(self.filters)
         found = self._unfiled | self._unions if self._unions and is_loose(wanted) else set(self._unfiled)
         for hull in _all_hulls(wanted).inner:
@@ -103,7 +103,7 @@ class CoveringIndex:
 
     def covered(self, wanted: Filter) -> list[int]:
         """The filters that this one covers, ascending; itself among them if it is in the index."""
-        found = self._unfiled | self._loose if len(wanted.boxes) > 1 else set(self._unfiled)
+        found = self._unfiled | self._loose if len(checked_filter(wanted).boxes) > 1 else set(self._unfiled)
         if wanted.boxes:
             hull = _all_hulls(wanted).outer
             if self._faces.keys() >= hull.keys():
