@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from overstory.errors import UsageError
-from overstory.filters.boxes import Box, simplified
+from overstory.filters.boxes import Box, simplified_in_part
 from overstory.filters.evaluate import Test, compile_condition
 from overstory.filters.printing import print_boxes
-from overstory.filters.relations import Union, exact_between
+from overstory.filters.relations import Union, box_covers, exact_between
 from overstory.filters.syntax import Condition, Or
 from overstory.filters.volume import Distribution, volume
 from overstory.model.values import Attributes
@@ -48,7 +48,7 @@ class Filter:
         """Whether every event that matches ``other`` matches this one. Exact on boxes, else safe: may miss a yes."""
         theirs = checked_filter(other).boxes
         if len(self.boxes) == 1 and len(theirs) == 1:  # what is asked most
-            return self.boxes[0].covers(theirs[0])
+            return box_covers(self.boxes[0], theirs[0])
         return self._union().covers(other._union())
 
     def leaves_out(self, other: "Filter") -> bool:
@@ -68,7 +68,8 @@ class Filter:
         for each in (self, *map(checked_filter, others)):
             # Flat, so that a union of unions does not grow deeper and deeper
             conditions += each.condition.operands if isinstance(each.condition, Or) else (each.condition,)
-        return Filter(Or(tuple(conditions)), simplified([box for each in (self, *others) for box in each.boxes]))
+        boxes = [box for each in (self, *others) for box in each.boxes]
+        return Filter(Or(tuple(conditions)), simplified_in_part(boxes))
 
     def volume(self, distributions: Mapping[str, Distribution]) -> float:
         """The probability that an event with these independent attributes matches; residuals are taken as true."""

@@ -4,8 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from overstory.model.values import Number, plain
-
 
 def held_by(value: object) -> object:
     """The plain value that a NumPy scalar, or an array without dimensions, holds; anything else as it is.
@@ -22,11 +20,11 @@ def held_by(value: object) -> object:
     if isinstance(value, str):
         return str(value)
     if kind == "O":
-        return plain(value.item())
+        return value.item()
     return value.item() if kind in "biufU" else value
 
 
-def exactly(value: np.longdouble) -> Number:
+def exactly(value: np.longdouble) -> float | Fraction:
     """The same number as a float if one is equal to it, else as a fraction."""
     near = float(value)
     return near if near == value or near != near else Fraction(*value.as_integer_ratio())

@@ -53,7 +53,8 @@ def plain(value: object) -> object:
         return value
     from overstory.model.numpy_values import held_by  # not at the top: most who read filters have no arrays
 
-    return held_by(value)
+    held = held_by(value)
+    return held if held is value else plain(held)  # an array of objects may hold another scalar
 
 
 def is_absent(value: object) -> bool:
