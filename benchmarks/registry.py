@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import bounds, filters, index, pipeline, routing, scale, trees
+from benchmarks import bounds, containment, filters, index, pipeline, routing, scale, trees
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -13,6 +13,7 @@ SUBJECTS: dict[str, Subject] = {
     "size": index.size,
     "change": index.change,
     "covering": index.covering,
+    "containment": containment.graph,
     "spark-match": pipeline.match,
     "spark-score": pipeline.score,
     "bound": bounds.bound,

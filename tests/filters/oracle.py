@@ -157,7 +157,7 @@ def face(value: object, kind: type) -> object:
     if isinstance(value, bool):
         return value if kind is bool else None
     if isinstance(value, (int, float)):
-        return value if kind is float and not math.isnan(value) else None
+        return value if kind is float and value == value else None
     return value if isinstance(value, str) and kind is str else None
 
 

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -254,9 +255,24 @@ def test_many_pieces_do_not_exhaust_the_stack() -> None:
     assert sys.getrecursionlimit() <= 10_000
 
 
-def test_an_unknown_dialect_is_a_usage_error() -> None:
+@pytest.mark.parametrize("dialect", ["xpath", None, ["sql"]])
+def test_an_unknown_dialect_is_a_usage_error(dialect: Any) -> None:
     with pytest.raises(UsageError, match="sql, padres"):
-        parse_filter("x", "xpath")
+        parse_filter("x", dialect)
+
+
+@pytest.mark.parametrize("text", [None, 5, ["x > 5"], bytearray(b"x"), parse_filter("x")])
+@pytest.mark.parametrize("parse", [parse_filter, lambda text: parse_filter(text, "padres"), parse_publication])
+def test_what_is_no_text_is_a_usage_error(parse: Any, text: Any) -> None:
+    with pytest.raises(UsageError, match="a text is wanted"):
+        parse(text)
+
+
+def test_a_name_is_not_empty() -> None:
+    with pytest.raises(FilterSyntaxError, match="a name is empty") as caught:
+        parse_filter('x = 1 AND "" = 2')
+    assert caught.value.position == 10
+    assert parse_filter('"""" = 2').matches({'"': 2})
 
 
 @given(soup | st.text())

@@ -36,6 +36,7 @@ def test_too_much_work_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole.covers(wanted)
     assert not whole.leaves_out(wanted)
     assert less.leaves_out(wanted)
-    monkeypatch.setattr(relations.Work, "left", 10)
+    monkeypatch.setattr(relations, "MOST_WORK", 10)
+    monkeypatch.setattr(relations, "WORK_PER_BOX", 0)
     assert not whole.covers(wanted)
     assert not whole.leaves_out(wanted)

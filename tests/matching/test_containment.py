@@ -1,5 +1,7 @@
 """The containment graph is the transitive reduction of covering."""
 
+import random
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -233,3 +235,34 @@ def test_removing_what_is_not_there_is_a_usage_error() -> None:
     for number in (0, 1, -1):
         with pytest.raises(UsageError, match="has no filter"):
             graph.remove(number)
+
+
+def padres_subscriptions(count: int) -> list[Filter]:
+    """Texts, prefixes and ranges on a few attributes, of which many are equal."""
+    dice = random.Random(1)
+    found = []
+    for _ in range(count):
+        triples = [f"[symbol,{dice.choice(['eq', 'str-prefix'])},'{dice.choice('AB')}{dice.choice('XYZ')}']"]
+        triples += [
+            f"[{name},{dice.choice('<>')},{dice.randrange(5)}]" for name in dice.sample("pqr", dice.randint(0, 2))
+        ]
+        found.append(parse_filter(",".join(triples), "padres"))
+    return found
+
+
+def test_texts_prefixes_and_ranges_are_placed_without_asking_any_filter() -> None:
+    filters = padres_subscriptions(400)
+    graph, pairs = ContainmentGraph(filters), Pairs()
+    known = graph.statistics()
+    assert known.candidates_per_query == 0
+    assert known.queries == 2 * len(set(filters)) < 2 * len(filters)
+    for number, wanted in enumerate(filters[:60]):
+        pairs.add(number, wanted)
+    assert_is_reduction(ContainmentGraph(filters[:60]), pairs)
+
+
+def test_an_equal_filter_that_was_removed_comes_again() -> None:
+    graph = ContainmentGraph(map(parse_filter, ["x > 1", "x > 1", "x > 0"]))
+    assert graph.remove(0) == graph.remove(1) == []
+    assert graph.add(parse_filter("x > 1")) == 3
+    assert (graph.children(2), graph.equals(3)) == ([3], [3])

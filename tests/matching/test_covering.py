@@ -379,3 +379,29 @@ def test_kernels_find_what_a_scan_finds_among_few(
     filing, plain = filed(hulls, 3, splitting), PlainHulls(hulls, 3)
     assert sorted(enclosing(*filing.store, flat(asked)).tolist()) == plain.enclosing(asked)
     assert sorted(enclosed(*filing.store, flat(asked)).tolist()) == plain.enclosed(asked)
+
+
+def assert_asks_as_all_do(filters: list[Filter], asked: list[Filter]) -> None:
+    index = CoveringIndex(filters)
+    for wanted in asked:
+        assert index.covering(wanted) == [i for i, other in enumerate(filters) if other.covers(wanted)]
+        assert index.covered(wanted) == [i for i, other in enumerate(filters) if wanted.covers(other)]
+
+
+def test_a_hull_of_one_box_alone_says_nothing_of_the_others() -> None:
+    """A union that must hit several word lists is filed by the hulls of one of its boxes, too."""
+    narrow = "(p BETWEEN 0 AND 9 AND tags HAS ANY ('a') AND tags HAS ANY ('b'))"
+    union = f"{narrow} OR (p BETWEEN 20 AND 29 AND tags HAS ANY ('a') AND tags HAS ANY ('c') AND tags HAS ANY ('d'))"
+    filters = [parse_filter(text) for text in (narrow, union, "p BETWEEN 0 AND 9", "p BETWEEN 0 AND 29", "TRUE")]
+    assert_asks_as_all_do(filters, filters)
+
+
+@pytest.mark.parametrize("texts", [["a"], ["a", "b"], ["", "a", "ab", "b", "\U0010ffff"]])
+def test_texts_that_share_a_label_are_told_apart(texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("overstory.matching.covering.TOP", 2)  # hardly any labels
+    filters = [parse_filter(f"x {operator} '{text}'") for text in texts for operator in ("=", ">", "<=", "<>")]
+    filters += [parse_filter(f"x LIKE '{text}%'") for text in texts]
+    index = CoveringIndex(filters)
+    for wanted in filters:
+        assert index.covering(wanted) == [i for i, other in enumerate(filters) if other.covers(wanted)]
+        assert index.covered(wanted) == [i for i, other in enumerate(filters) if wanted.covers(other)]

@@ -1,123 +1,19 @@
-"""Boxes: conjunctions of value sets, one per attribute, and of residuals; and unions of them.
-
-An event is in a box iff each constrained attribute is in its set and each residual is true. A box is never known
-to be empty. A residual is a condition that no value set can say, kept as syntax and compared by its spelling.
-"""
+"""Unions of boxes, made simpler: boxes that one set can say together are merged, those inside another go."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
-import msgspec
+from overstory.filters.box import EVERYTHING, Box, Residuals
+from overstory.filters.grid import Grid, bits_of
+from overstory.filters.value_sets import CUTS
+from overstory.filters.work import UNCOUNTED, OutOfWorkError, Work
 
-import overstory.filters.value_sets as value_sets
-from overstory.filters.evaluate import compile_condition
-from overstory.filters.operators import COMPARISONS
-from overstory.filters.syntax import Compare, Condition, Literal, Not
-from overstory.filters.value_sets import ValueSet
-from overstory.model.values import Attributes
+__all__ = ["EVERYTHING", "Box", "Residuals", "absorbed", "merged", "simplified", "simplified_in_part"]
 
-Residuals: TypeAlias = frozenset[Condition]
-NO_RESIDUALS: Residuals = frozenset()
+STEPS, STEPS_PER_BOX = 100_000, 200  # that simplifying a union may take
 
 
-class Box(msgspec.Struct, frozen=True, gc=False):
-    sets: dict[str, ValueSet]
-    residuals: Residuals = NO_RESIDUALS
-
-    def contains(self, attributes: Attributes) -> bool:
-        """The plain meaning of a box, to check faster things against."""
-        return all(allowed.contains(attributes.get(name)) for name, allowed in self.sets.items()) and all(
-            compile_condition(residual)(attributes) is True for residual in self.residuals
-        )
-
-    def covers(self, other: "Box") -> bool:
-        theirs = other.sets
-        if len(self.sets) > len(theirs):
-            return False
-        for name, ours in self.sets.items():
-            their = theirs.get(name)
-            if their is None:
-                return False
-            if ours is their:
-                continue
-            if type(ours) is type(their):
-                if not ours.covers(their):  # type: ignore[arg-type]
-                    return False
-            elif not value_sets.covers(ours, their):
-                return False
-        return self.residuals <= other.residuals
-
-    def intersect(self, other: "Box") -> "Box | None":
-        return intersection_of((self, other))
-
-    def weight(self) -> int:
-        """About how many steps it takes to look at all of the box."""
-        return sum(map(value_sets.weight, self.sets.values())) + len(self.residuals)
-
-    def key(self) -> object:
-        """Equal for equal boxes, and hashable."""
-        return frozenset(self.sets.items()), self.residuals
-
-
-EVERYTHING = Box({})
-
-
-def canonical(residual: Compare) -> Compare:
-    """One spelling for what means the same: constants to the right, else "less than", else names in order."""
-    comparison, left, right = COMPARISONS[residual.operator], residual.left, residual.right
-    if isinstance(right, Literal):
-        flip = False
-    elif comparison.ordering:
-        flip = isinstance(left, Literal) or comparison.symbol in (">", ">=")
-    else:
-        flip = isinstance(left, Literal) or repr(left) > repr(right)
-    return Compare(comparison.flipped, right, left) if flip else residual
-
-
-def negation(residual: Condition) -> Condition:
-    """The condition that is true where ``residual`` is false, and unknown where it is."""
-    if isinstance(residual, Compare):
-        return canonical(Compare(COMPARISONS[residual.operator].negated, residual.left, residual.right))
-    return residual.operand if isinstance(residual, Not) else Not(residual)
-
-
-def intersection_of(boxes: Iterable[Box]) -> Box | None:
-    sets: dict[str, ValueSet] = {}
-    further: dict[str, list[ValueSet]] = {}
-    residuals = NO_RESIDUALS
-    for box in boxes:
-        for name, allowed in box.sets.items():
-            if name not in sets:
-                sets[name] = allowed
-            elif sets[name] is not allowed:
-                further.setdefault(name, []).append(allowed)
-        if box.residuals:
-            residuals |= box.residuals
-    for name, others in further.items():
-        shared = _intersection_of_sets([sets[name], *others])
-        if shared is None:
-            return None
-        sets[name] = shared
-    if residuals and any(negation(residual) in residuals for residual in residuals):
-        return None
-    return Box(sets, residuals)
-
-
-def _intersection_of_sets(sets: list[ValueSet]) -> ValueSet | None:
-    """By pairs, as in a tournament: a thousand small sets are not each met by one that grows."""
-    while len(sets) > 1:
-        winners = sets[len(sets) & ~1 :]
-        for a, b in zip(sets[0::2], sets[1::2], strict=False):
-            shared = value_sets.intersect(a, b)
-            if shared is None:
-                return None
-            winners.append(shared)
-        sets = winners
-    return sets[0]
-
-
-def merged(boxes: Iterable[Box]) -> list[Box]:
+def merged(boxes: Iterable[Box], work: Work = UNCOUNTED) -> list[Box]:
     """The same union with boxes that are equal but for one attribute made one, where one value set can say it.
 
     Whatever merges goes to the back of the queue, so a thousand alternatives pair up as in a tournament.
@@ -127,6 +23,7 @@ def merged(boxes: Iterable[Box]) -> list[Box]:
     placed: dict[object, Box] = {}  # a kept box stands under one key for each of its attributes
     while queue:
         box = queue.popleft()
+        work.spend(1 + len(box.sets) + box.weight() // CUTS)
         keys = _merge_keys(box)
         for name, key in keys.items():
             other = placed.get(key)
@@ -134,7 +31,7 @@ def merged(boxes: Iterable[Box]) -> list[Box]:
                 del kept[id(other)]
                 for old in _merge_keys(other).values():
                     placed.pop(old, None)
-                queue.append(_merge(name, box, other))
+                queue.append(_merge(name, box, other, work))
                 break
         else:
             kept[id(box)] = box
@@ -161,21 +58,40 @@ def _differ_only_in(name: str, a: Box, b: Box) -> bool:
     )
 
 
-def _merge(name: str, a: Box, b: Box) -> Box:
-    union = a.sets[name].merge(b.sets[name])  # type: ignore[arg-type]
+def _merge(name: str, a: Box, b: Box, work: Work) -> Box:
+    union = a.sets[name].merge(b.sets[name], work)  # type: ignore[arg-type]
     rest = {other: allowed for other, allowed in a.sets.items() if other != name}
     return Box(rest if union is None else {**rest, name: union}, a.residuals)
 
 
-def absorbed(boxes: Sequence[Box]) -> tuple[Box, ...]:
-    """The same union without boxes that lie inside another. A box has no more constraints than what it holds."""
-    kept: list[Box] = []
-    for box in sorted(boxes, key=lambda box: (len(box.sets), len(box.residuals))):
-        if not any(other.covers(box) for other in kept):
-            kept = [other for other in kept if len(other.sets) < len(box.sets) or not box.covers(other)]
-            kept.append(box)
-    return tuple(kept)
+def absorbed(boxes: Sequence[Box], work: Work = UNCOUNTED, in_part: bool = False) -> tuple[Box, ...]:
+    """The same union without boxes that lie inside another; ``in_part``, with those that the work does not suffice for.
+
+    A box has no more constraints than what it holds, so it stands before that and is kept if the two are equal.
+    """
+    ordered = sorted(boxes, key=lambda box: (len(box.sets), len(box.residuals)))
+    grid = Grid(ordered)
+    kept = grid.everything
+    try:
+        for i in reversed(range(len(ordered))):
+            others = kept & ~(1 << i)
+            if grid.holding(ordered[i], others, work):
+                kept = others
+    except OutOfWorkError:
+        if not in_part:
+            raise
+    return tuple(ordered[i] for i in bits_of(kept))
 
 
-def simplified(boxes: Sequence[Box]) -> tuple[Box, ...]:
-    return tuple(boxes) if len(boxes) < 2 else absorbed(merged(boxes))
+def simplified(boxes: Sequence[Box], work: Work = UNCOUNTED) -> tuple[Box, ...]:
+    return tuple(boxes) if len(boxes) < 2 else absorbed(merged(boxes, work), work)
+
+
+def simplified_in_part(boxes: Sequence[Box]) -> tuple[Box, ...]:
+    """The same union, simplified as far as an amount of work goes that grows with the number of boxes."""
+    work = Work(STEPS + STEPS_PER_BOX * len(boxes) + sum(box.weight() for box in boxes))
+    try:
+        fewer: Sequence[Box] = merged(boxes, work)
+    except OutOfWorkError:
+        fewer = boxes
+    return absorbed(fewer, work, in_part=True)

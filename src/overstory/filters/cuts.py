@@ -36,6 +36,17 @@ def is_subset(inner: Cuts, outer: Cuts) -> bool:
     return True
 
 
+def overlap(a: Cuts, b: Cuts) -> bool:
+    """Whether some value is inside both: each interval of the shorter one is looked up in the longer one."""
+    if len(a) > len(b):
+        a, b = b, a
+    for start, stop in intervals(a):
+        above = bisect_right(b, start)
+        if above % 2 == 1 or (above < len(b) and (stop is None or b[above] < stop)):
+            return True
+    return False
+
+
 def intervals(cuts: Cuts) -> Iterator[tuple[Cut, Cut | None]]:
     """Pairs of start and stop; the last stop is None if the set is unbounded above."""
     return zip_longest(cuts[::2], cuts[1::2])

@@ -5,6 +5,7 @@ one case that must be fast is an attribute compared with a constant; the rest go
 """
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from math import fmod, isfinite
 from typing import Any, TypeAlias
 
@@ -30,8 +31,8 @@ from overstory.filters.syntax import (
 )
 from overstory.model.values import (
     Attributes,
-    Number,
     boolean_face,
+    is_absent,
     list_face,
     number_face,
     string_face,
@@ -69,7 +70,7 @@ def _signed_condition(node: Signed) -> Test:
 
 def _is_null(node: IsNull) -> Test:
     name = node.name
-    return lambda attributes: attributes.get(name) is None
+    return lambda attributes: is_absent(attributes.get(name))
 
 
 def _has_any(node: HasAny) -> Test:
@@ -179,7 +180,7 @@ def _compare_with_constant(name: str, comparison: Comparison, constant: Any) -> 
     return (_compare_string if isinstance(constant, str) else _compare_number)(name, comparison.holds, constant)
 
 
-def _compare_number(name: str, holds: Callable[[Any, Any], bool], constant: Number) -> Test:
+def _compare_number(name: str, holds: Callable[[Any, Any], bool], constant: int | float) -> Test:
     def compare_number(attributes: Attributes) -> Truth:
         value = attributes.get(name)
         if type(value) is not int and (type(value) is not float or value != value):
@@ -237,7 +238,7 @@ def _signed(node: Signed) -> Operand:
     operand, negative = compile_value(node.operand), node.sign == "-"
 
     def signed(attributes: Attributes) -> object:
-        number = number_face(operand(attributes))
+        number = _calculable(operand(attributes))
         return None if number is None else _held(-number if negative else number)
 
     return signed
@@ -248,7 +249,7 @@ def _arithmetic(node: Arithmetic) -> Operand:
     left, right = compile_value(node.left), compile_value(node.right)
 
     def arithmetic(attributes: Attributes) -> object:
-        x, y = number_face(left(attributes)), number_face(right(attributes))
+        x, y = _calculable(left(attributes)), _calculable(right(attributes))
         if x is None or y is None:
             return None
         try:
@@ -259,21 +260,32 @@ def _arithmetic(node: Arithmetic) -> Operand:
     return arithmetic
 
 
-def _held(number: Number) -> Number | None:
+def _calculable(value: object) -> int | float | None:
+    """The number that arithmetic takes a value for: of a fraction, the nearest float."""
+    number = number_face(value)
+    if not isinstance(number, Fraction):
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return None
+
+
+def _held(number: int | float) -> int | float | None:
     """Unknown beyond 64-bit integers and finite floats."""
     if isinstance(number, int):
         return number if number in INT64 else None
     return number if isfinite(number) else None
 
 
-def _remainder(x: Number, y: Number) -> Number:
+def _remainder(x: int | float, y: int | float) -> int | float:
     """With the sign of the dividend, as in Java and SQL and unlike Python's ``%``."""
     if isinstance(x, int) and isinstance(y, int):
         return x - y * (abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1))
     return fmod(x, y)
 
 
-ARITHMETIC: dict[str, Callable[[Number, Number], Number]] = {
+ARITHMETIC: dict[str, Callable[[int | float, int | float], int | float]] = {
     "+": lambda x, y: x + y,
     "-": lambda x, y: x - y,
     "*": lambda x, y: x * y,

@@ -1,14 +1,26 @@
 """A filter: what a subscriber wants, as syntax to evaluate and as boxes to compare."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
-from overstory.filters.boxes import Box, simplified
+from overstory.errors import UsageError
+from overstory.filters.boxes import Box, simplified_in_part
 from overstory.filters.evaluate import Test, compile_condition
 from overstory.filters.printing import print_boxes
-from overstory.filters.relations import Union, exact_between
+from overstory.filters.relations import Union, box_covers, exact_between
 from overstory.filters.syntax import Condition, Or
 from overstory.filters.volume import Distribution, volume
 from overstory.model.values import Attributes
+
+T = TypeVar("T")
+
+
+def checked_filter(wanted: T) -> T:
+    """The filter itself. Raises UsageError for anything else, such as its text."""
+    if not isinstance(wanted, Filter):
+        advice = "; make one with parse_filter" if isinstance(wanted, (str, bytes)) else ""
+        raise UsageError(f"a Filter is wanted, not {type(wanted).__name__}{advice}")
+    return wanted
 
 
 class Filter:
@@ -34,6 +46,9 @@ class Filter:
 
     def covers(self, other: "Filter") -> bool:
         """Whether every event that matches ``other`` matches this one. Exact on boxes, else safe: may miss a yes."""
+        theirs = checked_filter(other).boxes
+        if len(self.boxes) == 1 and len(theirs) == 1:  # what is asked most
+            return box_covers(self.boxes[0], theirs[0])
         return self._union().covers(other._union())
 
     def leaves_out(self, other: "Filter") -> bool:
@@ -42,7 +57,7 @@ class Filter:
 
     def intersects(self, other: "Filter") -> bool:
         """Whether some event matches both. Exact on boxes, else safe: maybe a yes too many."""
-        return self._union().intersects(other._union())
+        return self._union().intersects(checked_filter(other)._union())
 
     def equals(self, other: "Filter") -> bool:
         """Whether both match the same events, as far as ``covers`` can tell."""
@@ -50,10 +65,11 @@ class Filter:
 
     def union(self, *others: "Filter") -> "Filter":
         conditions: list[Condition] = []
-        for each in (self, *others):
+        for each in (self, *map(checked_filter, others)):
             # Flat, so that a union of unions does not grow deeper and deeper
             conditions += each.condition.operands if isinstance(each.condition, Or) else (each.condition,)
-        return Filter(Or(tuple(conditions)), simplified([box for each in (self, *others) for box in each.boxes]))
+        boxes = [box for each in (self, *others) for box in each.boxes]
+        return Filter(Or(tuple(conditions)), simplified_in_part(boxes))
 
     def volume(self, distributions: Mapping[str, Distribution]) -> float:
         """The probability that an event with these independent attributes matches; residuals are taken as true."""
@@ -61,7 +77,7 @@ class Filter:
 
     def is_exact_with(self, other: "Filter") -> bool:
         """Whether ``covers`` and ``intersects`` between the two are exact, not only safe."""
-        return exact_between(self.boxes, other.boxes)
+        return exact_between(self.boxes, checked_filter(other).boxes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self._key() == other._key()

@@ -10,13 +10,14 @@ from functools import lru_cache
 
 import msgspec
 
-# Lone surrogates are no characters, so they occur in no text.
-ONE = "\ud800"  # stands for _
-RUN = "\ud801"  # stands for %
+from overstory.filters.automaton import ONE, RUN, Automaton, automaton_of
+from overstory.filters.work import UNCOUNTED, Work
+
 ESCAPE = "\\"  # the escape character that printed patterns use
+CHARACTERS = 4  # that comparing patterns takes in one step
 
 
-class Like(msgspec.Struct, frozen=True, gc=False):
+class Like(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     segments: tuple[str, ...]
 
     def matches(self, text: str) -> bool:
@@ -32,16 +33,37 @@ class Like(msgspec.Struct, frozen=True, gc=False):
     def is_prefix(self) -> bool:
         return len(self.segments) == 2 and not self.segments[1] and ONE not in self.segments[0]
 
-    def covers(self, other: "Like") -> bool:
+    def fits(self, text: str, work: Work) -> bool:
+        """Whether the text matches, for a question that is asked once: see ``automaton``."""
+        work.spend(1 + len(text) // CHARACTERS)
+        return _automaton(self).accepts(text)
+
+    def covers(self, other: "Like", work: Work = UNCOUNTED) -> bool:
         """Safe: True only if every text that ``other`` matches is matched by this one.
 
         The other pattern is matched as if it were a text: its wildcards are characters that only wildcards take, and
         ``_`` does not take a ``%``, which might stand for nothing.
         """
-        return self.matches(RUN.join(other.segments))
+        ours, theirs = _automaton(self), _automaton(other)
+        if ours.last > theirs.last or not ours.letters <= theirs.letters:
+            return False  # it is longer, or has a character that the other one lacks
+        pair = (self, other)
+        known = work.patterns.get(pair)
+        if known is None:
+            work.spend(1 + len(theirs.spelling) // CHARACTERS)
+            known = work.remember(pair, ours.accepts(theirs.spelling))
+        return known
 
-    def disjoint(self, other: "Like") -> bool:
+    def disjoint(self, other: "Like", work: Work = UNCOUNTED) -> bool:
         """Safe: True only if no text matches both."""
+        pair = (None, self, other)
+        known = work.patterns.get(pair)
+        if known is None:
+            work.spend(1 + (len(self.segments[0]) + len(self.segments[-1])) // CHARACTERS)
+            known = work.remember(pair, self._disjoint(other))
+        return known
+
+    def _disjoint(self, other: "Like") -> bool:
         return (
             _clash(self.segments[0], other.segments[0])
             or _clash(self.segments[-1][::-1], other.segments[-1][::-1])
@@ -113,6 +135,11 @@ def _in_order(segments: list[str]) -> tuple[str, ...]:
         kept[-1] += ONE * (len(segments[-1]) - len(rest))
         kept.append(rest)
     return tuple(kept)
+
+
+@lru_cache(maxsize=4096)
+def _automaton(like: Like) -> Automaton:
+    return automaton_of(RUN.join(like.segments))
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ class Limits(msgspec.Struct, frozen=True):
     pattern: int = 256  # characters of a LIKE pattern
     patterns: int = 16  # LIKE patterns beyond a prefix, or HAS ANY lists, on one attribute of a box
     boxes: int = 256  # in the normal form, and while it is computed
+    work: int = 150_000  # steps of computing the normal form, at most about a microsecond each
 
     def __post_init__(self) -> None:
         if self.depth > MOST_DEPTH or self.operators > MOST_OPERATORS:

@@ -7,10 +7,12 @@ work is counted, and stopped at a limit.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any, TypeAlias, cast
 
-from overstory.filters.boxes import EVERYTHING, Box, absorbed, canonical, intersection_of, merged, simplified
+from overstory.filters.box import EVERYTHING, Box, canonical, intersection_of
+from overstory.filters.boxes import absorbed, merged, simplified
 from overstory.filters.cuts import Cut, Cuts, difference
 from overstory.filters.evaluate import compile_condition, compile_value
 from overstory.filters.limits import Limits
@@ -53,11 +55,12 @@ from overstory.filters.value_sets import (
     strings,
     strings_like,
 )
+from overstory.filters.work import OutOfWorkError, Work
 from overstory.model.values import Number
 
 Boxes: TypeAlias = tuple[Box, ...]
 NOTHING: Boxes = ()
-WORK = 100_000  # steps that multiplying boxes may take in all, about a microsecond each
+TOO_MUCH_WORK = "the normal form takes too much work"
 MOST_TO_ABSORB = 4  # as many times the boxes allowed may be compared with each other
 
 
@@ -85,7 +88,7 @@ def _too_many_patterns(limits: Limits) -> str:
 class Normaliser:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.work_left = WORK
+        self.work = Work(limits.work)
 
     def boxes(self, condition: Condition, wanted: bool) -> Boxes:
         """The boxes in which the condition has the wanted truth."""
@@ -120,30 +123,35 @@ class Normaliser:
                     several.append(boxes)
         if len(operands) > self.limits.patterns:
             self.check_patterns(single, token)
-        shared = intersection_of(single)
-        result: Boxes = NOTHING if shared is None else (shared,)
-        for boxes in several:
-            self.check_product(result, boxes, token)
-            result = simplified([s for a, b in product(result, boxes) if (s := a.intersect(b)) is not None])
+        try:
+            shared = intersection_of(single, self.work)
+            result: Boxes = NOTHING if shared is None else (shared,)
+            for boxes in several:
+                result = self.product(result, boxes, token)
+        except OutOfWorkError:
+            raise TooLargeError(TOO_MUCH_WORK, token) from None
         return result
 
     def any_of(self, operands: Sequence[Condition], wanted: bool, token: int) -> Boxes:
         boxes = [box for operand in operands for box in self.boxes(operand, wanted)]
         if len(boxes) < 2:
             return tuple(boxes)
-        alternatives = merged(boxes)
-        if len(alternatives) <= MOST_TO_ABSORB * self.limits.boxes:
-            alternatives = list(absorbed(alternatives))
+        try:
+            alternatives = merged(boxes, self.work)
+            if len(alternatives) <= MOST_TO_ABSORB * self.limits.boxes:
+                alternatives = list(absorbed(alternatives, self.work))
+        except OutOfWorkError:
+            raise TooLargeError(TOO_MUCH_WORK, token) from None
         if len(alternatives) > self.limits.boxes:
             raise TooLargeError(f"the normal form needs more than {self.limits.boxes} boxes", token)
         return tuple(alternatives)
 
-    def check_product(self, a: Boxes, b: Boxes, token: int) -> None:
+    def product(self, a: Boxes, b: Boxes, token: int) -> Boxes:
         if len(a) * len(b) > self.limits.boxes:
             raise TooLargeError(f"the normal form needs more than {self.limits.boxes} boxes", token)
-        self.work_left -= len(a) * sum(box.weight() for box in b) + len(b) * sum(box.weight() for box in a)
-        if self.work_left < 0:
-            raise TooLargeError("the normal form takes too much work", token)
+        self.work.spend(len(a) * sum(box.weight() for box in b) + len(b) * sum(box.weight() for box in a))
+        shared = [s for x, y in product(a, b) if (s := x.intersect(y, self.work)) is not None]
+        return simplified(shared, self.work)
 
     def check_patterns(self, boxes: Sequence[Box], token: int) -> None:
         """Patterns and word lists on one attribute are compared with each other, so they must stay few."""
@@ -276,6 +284,7 @@ def _residual(condition: Condition) -> Box | None:
     return EVERYTHING if compile_condition(condition)({}) is True else None
 
 
+@lru_cache(maxsize=256)
 def implied_by(condition: Condition) -> Box | None:
     """What must hold of single attributes for a residual to be true: it is strict, so all are present and of a type
     that fits. None if that cannot be."""

@@ -13,8 +13,11 @@ DIALECTS = {"sql": parse_sql, "padres": parse_padres}
 
 
 def parse_filter(text: str | bytes, dialect: str = "sql", *, limits: Limits = DEFAULT_LIMITS) -> Filter:
-    """Raises FilterSyntaxError or FilterLimitError, both with the position; bytes are read as UTF-8."""
-    parse = DIALECTS.get(dialect)
+    """Raises FilterSyntaxError or FilterLimitError, both with the position; bytes are read as UTF-8.
+
+    What is no text, and a dialect that there is not, is a UsageError.
+    """
+    parse = DIALECTS.get(dialect) if isinstance(dialect, str) else None
     if parse is None:
         raise UsageError(f"there is no dialect {dialect!r}; the dialects are {', '.join(DIALECTS)}")
     text = checked_text(text, limits)

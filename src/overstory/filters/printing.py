@@ -1,8 +1,9 @@
 """Prints syntax and the normal form as SQL. Parsing what is printed gives the same normal form."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
-from overstory.filters.boxes import Box, intersection_of
+from overstory.filters.box import Box, intersection_of
 from overstory.filters.cuts import Cuts, difference, intervals
 from overstory.filters.lexer import is_bare_name
 from overstory.filters.like import ESCAPE, Like, like_prefix
@@ -168,6 +169,7 @@ def either(alternatives: Iterable[str]) -> str:
 # Syntax, as far as residuals are made of it
 
 
+@lru_cache(maxsize=256)  # the boxes of a product have the same residuals
 def print_condition(condition: Condition) -> str:
     if isinstance(condition, Compare):
         return f"{print_value(condition.left)} {condition.operator} {print_value(condition.right)}"

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from itertools import accumulate, takewhile
 
 import overstory.filters.value_sets as value_sets
-from overstory.filters.boxes import Box
+from overstory.filters.box import Box
 from overstory.filters.cuts import Cut, is_subset_of_union
-from overstory.filters.value_sets import ABSENT, PRESENT, Faces, Keywords, Numbers, Presence, Strings, ValueSet
+from overstory.filters.grid import Grid
+from overstory.filters.value_sets import ABSENT, CUTS, PRESENT, Faces, Keywords, Numbers, Presence, Strings, ValueSet
+from overstory.filters.work import OutOfWorkError, Work
 
-MOST_WORK = 500_000  # steps of comparing pieces with boxes, well under a microsecond each
+MOST_WORK, WORK_PER_BOX = 100_000, 100  # steps that a question may take, at most about a microsecond each
 FEW = 4  # boxes that are looked through faster than they are sorted out
+MANY = 16  # boxes that are looked through faster side by side in a grid
 
 
 class Union:
@@ -28,6 +31,7 @@ class Union:
 
     def __init__(self, boxes: Sequence[Box]) -> None:
         self.boxes = boxes
+        self._grid: Grid | None = None
         self.name, self.kind = ("", Presence) if len(boxes) <= FEW else _telling_attribute(boxes)
         if self.name:
             self.sorted = sorted(boxes, key=lambda box: _start(box.sets[self.name]))
@@ -47,21 +51,53 @@ class Union:
 
     def covers(self, inner: "Union", if_too_much: bool = False) -> bool:
         """``if_too_much`` is the answer where finding one takes too much work."""
-        work = Work()
-        for box in inner.boxes:
-            near = self.overlapping(box)
-            if self.name and _side_by_side(box, near, self.name):
-                continue
-            for coverer in near:
-                if coverer.covers(box):
-                    break
-            else:
-                if len(near) < 2 or not _covered_together(box, near, work):
-                    return if_too_much and work.left < 0
-        return True
+        work = self._work_with(inner)
+        try:
+            return all(self._covers(box, work) for box in inner.boxes)
+        except OutOfWorkError:
+            return if_too_much
+
+    def _covers(self, box: Box, work: Work) -> bool:
+        near = self.overlapping(box)
+        if len(near) <= MANY:
+            work.spend(len(near))
+            if any(coverer.covers(box, work) for coverer in near):
+                return True
+        elif self._all().holding(box, self._all().everything, work):
+            return True
+        if self.name and _side_by_side(box, near, self.name, work):
+            return True
+        return len(near) > 1 and _covered_together(box, near, work)
 
     def intersects(self, other: "Union") -> bool:
-        return any(near.intersect(box) is not None for box in other.boxes for near in self.overlapping(box))
+        work = self._work_with(other)
+        try:
+            return any(self._meets(box, work) for box in other.boxes)
+        except OutOfWorkError:
+            return True
+
+    def _meets(self, box: Box, work: Work) -> bool:
+        near = self.overlapping(box)
+        if len(near) <= MANY:
+            work.spend(len(near))
+            return any(other.meets(box, work) for other in near)
+        return self._all().meeting(box, self._all().everything, work) != 0
+
+    def _work_with(self, other: "Union") -> Work:
+        return Work(MOST_WORK + WORK_PER_BOX * (len(self.boxes) + len(other.boxes)))
+
+    def _all(self) -> Grid:
+        if self._grid is None:
+            self._grid = Grid(self.boxes)
+        return self._grid
+
+
+def box_covers(outer: Box, inner: Box) -> bool:
+    """What ``Union.covers`` says of unions of one box each, without making them."""
+    try:
+        return outer.covers(inner, Work(MOST_WORK))
+    except OutOfWorkError:
+        return False
 
 
 def _telling_attribute(boxes: Sequence[Box]) -> tuple[str, type]:
@@ -85,17 +121,19 @@ def _stop(allowed: ValueSet) -> Cut | None:
     return None if len(cuts) % 2 else cuts[-1]
 
 
-def _side_by_side(box: Box, coverers: Sequence[Box], name: str) -> bool:
+def _side_by_side(box: Box, coverers: Sequence[Box], name: str, work: Work) -> bool:
     """Whether the coverers that hold the box in all other attributes hold it in this one, alone or side by side."""
     given = box.sets.get(name)
     if not isinstance(given, (Numbers, Strings)):
         return False
     parts = []
+    size = len(given.cuts)
+    work.spend(len(coverers))
     for coverer in coverers:
         for other, asked in coverer.sets.items():
             if other != name:
                 theirs = box.sets.get(other)
-                if theirs is None or type(theirs) is not type(asked) or not asked.covers(theirs):  # type: ignore[arg-type]
+                if theirs is None or type(theirs) is not type(asked) or not asked.covers(theirs, work):  # type: ignore[arg-type]
                     break
         else:
             part = coverer.sets[name]
@@ -103,13 +141,9 @@ def _side_by_side(box: Box, coverers: Sequence[Box], name: str) -> bool:
                 if isinstance(part, Strings) and part.likes:
                     continue
                 parts.append(part.cuts)
+                size += len(part.cuts)
+    work.spend(size // CUTS)
     return is_subset_of_union(given.cuts, parts)
-
-
-class Work:
-    """What one question may still cost."""
-
-    left = MOST_WORK
 
 
 def _covered_together(box: Box, coverers: Sequence[Box], work: Work) -> bool:
@@ -117,26 +151,25 @@ def _covered_together(box: Box, coverers: Sequence[Box], work: Work) -> bool:
     pieces = [(box, coverers)]
     while pieces:
         piece, candidates = pieces.pop()
-        helping = [(names, each) for each in candidates if (names := _beyond(each, piece)) is not None]
+        work.spend(len(candidates))
+        helping = [(names, each) for each in candidates if (names := _beyond(each, piece, work)) is not None]
         if any(not names for names, _ in helping):
             continue  # one of them holds all of the piece
         if len(helping) < 2:
             return False
-        together = _along_one_attribute(piece, helping)
+        together = _along_one_attribute(piece, helping, work)
         if together is False:
             return False
         if together is None:
-            work.left -= len(candidates) * piece.weight()
-            if work.left < 0:
-                return False
+            work.spend(len(candidates) * piece.weight())
             # Cutting along few attributes leaves few pieces.
             names, first = min(helping, key=lambda pair: (len(pair[0]), _pieces_beyond(pair[1], piece)))
             others = [coverer for _, coverer in helping if coverer is not first]
-            pieces += [(part, others) for part in _cut_away(piece, first, names)]
+            pieces += [(part, others) for part in _cut_away(piece, first, names, work)]
     return True
 
 
-def _along_one_attribute(piece: Box, helping: list[tuple[list[str], Box]]) -> bool | None:
+def _along_one_attribute(piece: Box, helping: list[tuple[list[str], Box]], work: Work) -> bool | None:
     """If all reach short of the piece in the same attribute only, and it has an order, no cutting is needed."""
     names = helping[0][0]
     given = piece.sets.get(names[0])
@@ -149,10 +182,11 @@ def _along_one_attribute(piece: Box, helping: list[tuple[list[str], Box]]) -> bo
         if type(asked) is not kind or (kind is Strings and asked.likes):  # type: ignore[union-attr]
             return None
         cuts.append(asked.cuts)  # type: ignore[union-attr]
+    work.spend((len(given.cuts) + sum(map(len, cuts))) // CUTS)
     return is_subset_of_union(given.cuts, cuts)
 
 
-def _beyond(coverer: Box, box: Box) -> list[str] | None:
+def _beyond(coverer: Box, box: Box, work: Work) -> list[str] | None:
     """The attributes in which the box reaches beyond the coverer; None if the coverer is of no help.
 
     It is of none if they are disjoint or if it asks for a residual that the box lacks. Nor is it if for some
@@ -169,12 +203,12 @@ def _beyond(coverer: Box, box: Box) -> list[str] | None:
                 return None
             names.append(name)
         elif type(asked) is type(given):
-            if not asked.covers(given):  # type: ignore[arg-type]
-                if asked.intersect(given) is None:  # type: ignore[arg-type]
+            if not asked.covers(given, work):  # type: ignore[arg-type]
+                if not value_sets.meet(asked, given, work):
                     return None
                 names.append(name)
-        elif not value_sets.covers(asked, given):
-            if not isinstance(given, Faces) or value_sets.intersect(asked, given) is None:
+        elif not value_sets.covers(asked, given, work):
+            if not isinstance(given, Faces) or not value_sets.meet(asked, given, work):
                 return None
             names.append(name)
     return names
@@ -190,15 +224,15 @@ def _pieces_beyond(coverer: Box, box: Box) -> int:
     return pieces
 
 
-def _cut_away(box: Box, coverer: Box, names: list[str]) -> list[Box]:
+def _cut_away(box: Box, coverer: Box, names: list[str], work: Work) -> list[Box]:
     """The parts of the box outside the coverer, one attribute at a time and inside it in those before."""
     pieces = []
     sets = dict(box.sets)
     for name in names:
         asked, given = coverer.sets[name], sets.get(name)
-        outside = _opposite(asked) if given is None else value_sets.subtract(given, asked)
+        outside = _opposite(asked) if given is None else value_sets.subtract(given, asked, work)
         pieces += [Box({**sets, name: part}, box.residuals) for part in outside]
-        inside = asked if given is None else value_sets.intersect(given, asked)
+        inside = asked if given is None else value_sets.intersect(given, asked, work)
         assert inside is not None, "a coverer that helps is not disjoint from the box"
         sets[name] = inside
     return pieces

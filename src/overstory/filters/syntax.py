@@ -27,23 +27,23 @@ class Literal(msgspec.Struct, frozen=True, gc=False, eq=False):
         return hash((type(self.value), self.value))
 
 
-class Signed(msgspec.Struct, frozen=True, gc=False):
+class Signed(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     sign: str  # + or -
     operand: "Value"
 
 
-class Arithmetic(msgspec.Struct, frozen=True, gc=False):
+class Arithmetic(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     operator: str  # + - * / %
     left: "Value"
     right: "Value"
 
 
-class Function(msgspec.Struct, frozen=True, gc=False):
+class Function(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     name: str  # upper case, of operators.FUNCTIONS
     arguments: "tuple[Value, ...]"
 
 
-class Compare(msgspec.Struct, frozen=True, gc=False):
+class Compare(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     operator: str  # of operators.COMPARISONS
     left: "Value"
     right: "Value"
@@ -55,7 +55,7 @@ class In(msgspec.Struct, frozen=True, gc=False):
     position: int = 0
 
 
-class LikeTest(msgspec.Struct, frozen=True, gc=False):
+class LikeTest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     operand: "Value"
     like: Like
 
@@ -69,7 +69,7 @@ class HasAny(msgspec.Struct, frozen=True, gc=False):
     words: frozenset[str]
 
 
-class Not(msgspec.Struct, frozen=True, gc=False):
+class Not(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     operand: "Condition"
 
 

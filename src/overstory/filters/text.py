@@ -1,11 +1,13 @@
 """What every front end asks of a text before it reads it."""
 
-from overstory.errors import FilterLimitError, FilterSyntaxError
+from overstory.errors import FilterLimitError, FilterSyntaxError, UsageError
 from overstory.filters.limits import Limits
 
 
 def checked_text(text: str | bytes, limits: Limits) -> str:
     """Valid Unicode, not too long."""
+    if not isinstance(text, (str, bytes)):
+        raise UsageError(f"a text is wanted, str or bytes, not {type(text).__name__}; write it as a string")
     if isinstance(text, bytes):
         text = _decoded(text[: limits.length * 4 + 1])  # a character has at most four bytes
     if len(text) > limits.length:

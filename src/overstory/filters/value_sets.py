@@ -20,10 +20,12 @@ import msgspec
 import overstory.filters.cuts as cut
 from overstory.filters.cuts import Cuts
 from overstory.filters.like import Like, like_prefix
+from overstory.filters.work import UNCOUNTED, Work
 from overstory.model.values import (
     JSON_BOOLEAN,
     Number,
     boolean_face,
+    is_absent,
     list_face,
     number_face,
     number_in,
@@ -34,60 +36,63 @@ NUMBER_BOTTOM = (float("-inf"), 0)
 STRING_BOTTOM = ""
 NEXT = "\0"  # s + NEXT is the string right after s
 MOST_NEIGHBOURS = 16  # a hostile filter could name very many; treating them as infinitely many is safe
+CUTS = 4  # that one step takes
+WORDS = 16  # likewise
 MOST_COMPARED = 16  # patterns or hits in a set; comparing many with each other is slow, keeping them all is safe
 STARTS_OF_NUMBERS: Cuts = ("-", ".", "0", ":")  # texts that start with a minus or a digit
 ALL_NUMBERS: Cuts = (NUMBER_BOTTOM,)
 ALL_STRINGS: Cuts = (STRING_BOTTOM,)
 
 
-class Presence(msgspec.Struct, frozen=True, gc=False):
+class Presence(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     present: bool
 
     def contains(self, value: object) -> bool:
-        return (value is not None) == self.present
+        return is_absent(value) != self.present
 
-    def covers(self, other: "Presence") -> bool:
+    def covers(self, other: "Presence", work: Work = UNCOUNTED) -> bool:
         return self.present == other.present
 
-    def intersect(self, other: "Presence") -> "Presence | None":
+    def intersect(self, other: "Presence", work: Work = UNCOUNTED) -> "Presence | None":
         return self if self.present == other.present else None
 
     def merge_key(self) -> object:
         return Presence
 
-    def merge(self, other: "Presence") -> "Presence | None":
+    def merge(self, other: "Presence", work: Work = UNCOUNTED) -> "Presence | None":
         return self if self.present == other.present else None
 
-    def subtract(self, other: "Presence") -> "list[ValueSet]":
+    def subtract(self, other: "Presence", work: Work = UNCOUNTED) -> "list[ValueSet]":
         return [] if self.present == other.present else [self]
 
 
 PRESENT, ABSENT = Presence(True), Presence(False)
 
 
-class Numbers(msgspec.Struct, frozen=True, gc=False):
+class Numbers(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     cuts: Cuts
 
     def contains(self, value: object) -> bool:
         number = number_face(value)
         return number is not None and cut.contains(self.cuts, (number, 0))
 
-    def covers(self, other: "Numbers") -> bool:
+    def covers(self, other: "Numbers", work: Work = UNCOUNTED) -> bool:
         ours, theirs = self.cuts, other.cuts
         if len(ours) == 2 and len(theirs) == 2:  # one interval each: what is asked most
             return bool(ours[0] <= theirs[0] and theirs[1] <= ours[1])
+        work.spend(len(theirs) // CUTS)
         return cut.is_subset(theirs, ours)
 
-    def intersect(self, other: "Numbers") -> "Numbers | None":
+    def intersect(self, other: "Numbers", work: Work = UNCOUNTED) -> "Numbers | None":
         return numbers(cut.intersection(self.cuts, other.cuts))
 
     def merge_key(self) -> object:
         return Numbers
 
-    def merge(self, other: "Numbers") -> "Numbers":
+    def merge(self, other: "Numbers", work: Work = UNCOUNTED) -> "Numbers":
         return Numbers(cut.union(self.cuts, other.cuts))
 
-    def subtract(self, other: "Numbers") -> "list[ValueSet]":
+    def subtract(self, other: "Numbers", work: Work = UNCOUNTED) -> "list[ValueSet]":
         left = numbers(cut.difference(self.cuts, other.cuts))
         return [] if left is None else [left]
 
@@ -100,25 +105,25 @@ def points_of_numbers(values: Iterable[Number]) -> Cuts:
     return tuple((value, side) for value in sorted(set(values)) for side in (0, 1))
 
 
-class Booleans(msgspec.Struct, frozen=True, gc=False):
+class Booleans(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     allowed: frozenset[bool]
 
     def contains(self, value: object) -> bool:
         return boolean_face(value) in self.allowed
 
-    def covers(self, other: "Booleans") -> bool:
+    def covers(self, other: "Booleans", work: Work = UNCOUNTED) -> bool:
         return self.allowed >= other.allowed
 
-    def intersect(self, other: "Booleans") -> "Booleans | None":
+    def intersect(self, other: "Booleans", work: Work = UNCOUNTED) -> "Booleans | None":
         return booleans(self.allowed & other.allowed)
 
     def merge_key(self) -> object:
         return Booleans
 
-    def merge(self, other: "Booleans") -> "Booleans":
+    def merge(self, other: "Booleans", work: Work = UNCOUNTED) -> "Booleans":
         return Booleans(self.allowed | other.allowed)
 
-    def subtract(self, other: "Booleans") -> "list[ValueSet]":
+    def subtract(self, other: "Booleans", work: Work = UNCOUNTED) -> "list[ValueSet]":
         left = booleans(self.allowed - other.allowed)
         return [] if left is None else [left]
 
@@ -127,7 +132,7 @@ def booleans(allowed: frozenset[bool]) -> Booleans | None:
     return Booleans(allowed) if allowed else None
 
 
-class Strings(msgspec.Struct, frozen=True, gc=False):
+class Strings(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Strings in ``cuts`` that match every pattern of ``likes`` paired with True, and none paired with False."""
 
     cuts: Cuts
@@ -141,70 +146,93 @@ class Strings(msgspec.Struct, frozen=True, gc=False):
             and all(like.matches(text) is wanted for like, wanted in self.likes)
         )
 
-    def covers(self, other: "Strings") -> bool:
-        return cut.is_subset(other.cuts, self.cuts) and (
-            not self.likes or all(other.implies(*like) for like in self.likes)
-        )
+    def covers(self, other: "Strings", work: Work = UNCOUNTED) -> bool:
+        work.spend(len(other.cuts) // CUTS)
+        if not cut.is_subset(other.cuts, self.cuts):
+            return False
+        return not self.likes or Known(other, work).implies_all(self.likes)
 
-    def intersect(self, other: "Strings") -> "Strings | None":
-        return strings(cut.intersection(self.cuts, other.cuts), self.likes | other.likes)
+    def intersect(self, other: "Strings", work: Work = UNCOUNTED) -> "Strings | None":
+        return strings(cut.intersection(self.cuts, other.cuts), self.likes | other.likes, work)
 
     def merge_key(self) -> object:
         return self.likes
 
-    def merge(self, other: "Strings") -> "Strings":
-        union = strings(cut.union(self.cuts, other.cuts), self.likes)
+    def merge(self, other: "Strings", work: Work = UNCOUNTED) -> "Strings":
+        union = strings(cut.union(self.cuts, other.cuts), self.likes, work)
         assert union is not None, "a union holds what its parts hold"
         return union
 
-    def subtract(self, other: "Strings") -> "list[ValueSet]":
-        pieces = [strings(cut.difference(self.cuts, other.cuts), self.likes)]
+    def subtract(self, other: "Strings", work: Work = UNCOUNTED) -> "list[ValueSet]":
+        pieces = [strings(cut.difference(self.cuts, other.cuts), self.likes, work)]
         shared = cut.intersection(self.cuts, other.cuts)
         for like, wanted in sorted(other.likes - self.likes, key=_spelling):
-            pieces.append(strings(shared, self.likes | {(like, not wanted)}))
+            pieces.append(strings(shared, self.likes | {(like, not wanted)}, work))
         return [piece for piece in pieces if piece is not None]
 
-    def implies(self, like: Like, wanted: bool) -> bool:
-        """Safe: True only if all strings of this set match ``like``, or none does, as wanted."""
-        if (like, wanted) in self.likes:
+
+class Known:
+    """What the cuts and the patterns of a set of strings say about further patterns. Safe: it may miss something."""
+
+    def __init__(self, allowed: Strings, work: Work) -> None:
+        self.cuts, self.likes, self.work = allowed.cuts, allowed.likes, work
+        work.spend(1 + len(allowed.cuts) // CUTS)
+        self.points = points_of(allowed.cuts)
+        self.all = allowed.cuts == ALL_STRINGS  # which says nothing about any pattern
+        self.prefixes = None if self.all or self.points is not None else _prefixes_of(allowed.cuts)
+
+    def implies_all(self, likes: Iterable[tuple[Like, bool]]) -> bool:
+        return all(self.implies(like, wanted, self.likes) for like, wanted in likes)
+
+    def implies(self, like: Like, wanted: bool, given: frozenset[tuple[Like, bool]]) -> bool:
+        """Whether all strings within the cuts that satisfy the given patterns match ``like``, or none, as wanted."""
+        work = self.work
+        work.spend(1 + len(given))
+        if (like, wanted) in given:
             return True
-        points = points_of(self.cuts)
-        if points is not None:
-            return all(like.matches(text) is wanted for text in points)
-        known = [other for other, holds in self.likes if holds]
-        prefixes = _prefixes_of(self.cuts)
-        if wanted:
-            return any(like.covers(other) for other in known) or (
-                prefixes is not None and all(like.covers(prefix) for prefix in prefixes)
-            )
-        return (
-            any(like.disjoint(other) for other in known)
-            or any(other.covers(like) for other, holds in self.likes if not holds)
-            or not cut.intersection(self.cuts, cuts_of_prefix(like.prefix()))
-            or (prefixes is not None and all(like.disjoint(prefix) for prefix in prefixes))
+        if self.points is not None:
+            return all(like.fits(text, work) is wanted for text in self.points)
+        return self._matches(like, given) if wanted else self._misses(like, given)
+
+    def _matches(self, like: Like, given: frozenset[tuple[Like, bool]]) -> bool:
+        work = self.work
+        for other, holds in given:
+            if holds and like.covers(other, work):
+                return True
+        return self.prefixes is not None and all(like.covers(prefix, work) for prefix in self.prefixes)
+
+    def _misses(self, like: Like, given: frozenset[tuple[Like, bool]]) -> bool:
+        work = self.work
+        for other, holds in given:
+            if like.disjoint(other, work) if holds else other.covers(like, work):
+                return True
+        if self.all:
+            return False
+        return not cut.overlap(self.cuts, cuts_of_prefix(like.prefix())) or (
+            self.prefixes is not None and all(like.disjoint(prefix, work) for prefix in self.prefixes)
         )
 
 
-def strings(cuts: Cuts, likes: frozenset[tuple[Like, bool]] = frozenset()) -> Strings | None:
+def strings(cuts: Cuts, likes: frozenset[tuple[Like, bool]] = frozenset(), work: Work = UNCOUNTED) -> Strings | None:
     """The canonical set: what patterns say about prefixes goes into the cuts, what the rest implies goes."""
     if not likes:
         return Strings(cuts) if cuts else None
     for like, wanted in likes:
-        if wanted:
-            cuts = cut.intersection(cuts, cuts_of_prefix(like.prefix()))
-    points = points_of(cuts)
-    if points is not None:
-        fitting = [text for text in points if all(like.matches(text) is wanted for like, wanted in likes)]
+        if wanted and (prefix := like.prefix()):
+            cuts = cut.intersection(cuts, cuts_of_prefix(prefix))
+    known = Known(Strings(cuts, likes), work)
+    if known.points is not None:
+        fitting = [text for text in known.points if all(like.fits(text, work) is wanted for like, wanted in likes)]
         return Strings(points_of_strings(fitting)) if fitting else None
     if len(likes) > MOST_COMPARED:
         return Strings(cuts, likes)
     kept = likes
-    for like, wanted in sorted(likes, key=_spelling):
-        others = Strings(cuts, kept - {(like, wanted)})
-        if others.implies(like, not wanted):
+    for like, wanted in sorted(likes, key=_spelling) if len(likes) > 1 else likes:
+        others = kept - {(like, wanted)}
+        if known.implies(like, not wanted, others):
             return None
-        if others.implies(like, wanted):
-            kept = others.likes
+        if known.implies(like, wanted, others):
+            kept = others
     return Strings(cuts, kept)
 
 
@@ -280,7 +308,7 @@ def _prefixes_of(cuts: Cuts) -> list[Like] | None:
 ANY_NUMBER, ANY_STRING = Numbers(ALL_NUMBERS), Strings(ALL_STRINGS)
 
 
-class Keywords(msgspec.Struct, frozen=True, gc=False):
+class Keywords(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Lists that hit every set of words in ``hits`` and contain none of ``misses``."""
 
     hits: frozenset[frozenset[str]]
@@ -292,22 +320,23 @@ class Keywords(msgspec.Struct, frozen=True, gc=False):
             words is not None and self.misses.isdisjoint(words) and all(not hit.isdisjoint(words) for hit in self.hits)
         )
 
-    def covers(self, other: "Keywords") -> bool:
+    def covers(self, other: "Keywords", work: Work = UNCOUNTED) -> bool:
+        work.spend(len(self.hits) * (1 + weight(other) // WORDS) + len(self.misses) // WORDS)
         return self.misses <= other.misses and all(any(theirs <= ours for theirs in other.hits) for ours in self.hits)
 
-    def intersect(self, other: "Keywords") -> "Keywords | None":
+    def intersect(self, other: "Keywords", work: Work = UNCOUNTED) -> "Keywords | None":
         return keywords(self.hits | other.hits, self.misses | other.misses)
 
     def merge_key(self) -> object:
         return (Keywords, self.misses) if len(self.hits) == 1 else self
 
-    def merge(self, other: "Keywords") -> "Keywords":
+    def merge(self, other: "Keywords", work: Work = UNCOUNTED) -> "Keywords":
         """Hitting one set of words or the other is hitting the union of both."""
         if self == other:
             return self
         return Keywords(frozenset([next(iter(self.hits)) | next(iter(other.hits))]), self.misses)
 
-    def subtract(self, other: "Keywords") -> "list[ValueSet]":
+    def subtract(self, other: "Keywords", work: Work = UNCOUNTED) -> "list[ValueSet]":
         pieces = [keywords(self.hits, self.misses | hit) for hit in sorted(other.hits, key=sorted)]
         if other.misses - self.misses:
             pieces.append(keywords(self.hits | {other.misses - self.misses}, self.misses))
@@ -324,7 +353,7 @@ def keywords(hits: frozenset[frozenset[str]], misses: frozenset[str] = frozenset
     return Keywords(open_hits, misses)
 
 
-class Faces(msgspec.Struct, frozen=True, gc=False):
+class Faces(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Untyped values whose text and whose number or boolean are both allowed; nothing typed is in here."""
 
     strings: Strings
@@ -333,36 +362,37 @@ class Faces(msgspec.Struct, frozen=True, gc=False):
     def contains(self, value: object) -> bool:
         return self.strings.contains(value) and self.other.contains(value)
 
-    def covers(self, other: "Faces") -> bool:
-        return covers(self.strings, other.strings) and covers(self.other, other.other)
+    def covers(self, other: "Faces", work: Work = UNCOUNTED) -> bool:
+        return covers(self.strings, other.strings, work) and covers(self.other, other.other, work)
 
-    def intersect(self, other: "Faces") -> "Faces | None":
-        shared, allowed = intersect(self.strings, other.strings), intersect(self.other, other.other)
+    def intersect(self, other: "Faces", work: Work = UNCOUNTED) -> "Faces | None":
+        shared, allowed = intersect(self.strings, other.strings, work), intersect(self.other, other.other, work)
         if isinstance(shared, Strings) and isinstance(allowed, (Numbers, Booleans)):
-            return faces(shared, allowed)
+            return faces(shared, allowed, work)
         return None
 
     def merge_key(self) -> object:
         return self
 
-    def merge(self, other: "Faces") -> "Faces":
+    def merge(self, other: "Faces", work: Work = UNCOUNTED) -> "Faces":
         return self
 
-    def subtract(self, other: "Faces") -> "list[ValueSet]":
-        return subtract(self, other.strings) + subtract(self, other.other)
+    def subtract(self, other: "Faces", work: Work = UNCOUNTED) -> "list[ValueSet]":
+        return subtract(self, other.strings, work) + subtract(self, other.other, work)
 
 
-def faces(text: Strings, other: Numbers | Booleans) -> Faces | None:
+def faces(text: Strings, other: Numbers | Booleans, work: Work = UNCOUNTED) -> Faces | None:
     """Keeps only texts that have an allowed other face, if there are finitely many, and only their faces."""
     if isinstance(other, Booleans):
         words = strings(points_of_strings(word for word, truth in JSON_BOOLEAN.items() if truth in other.allowed))
-        within = words and text.intersect(words)
+        within = words and text.intersect(words, work)
         if within is None:
             return None
         text = within
     points = points_of(text.cuts)
+    work.spend(len(text.cuts) // CUTS if points is None else len(points))
     if points is None:
-        return Faces(text, other) if cut.intersection(text.cuts, STARTS_OF_NUMBERS) else None
+        return Faces(text, other) if cut.overlap(text.cuts, STARTS_OF_NUMBERS) else None
     if isinstance(other, Booleans):
         return Faces(text, Booleans(frozenset(JSON_BOOLEAN[point] for point in points)))
     read = {point: number_in(point) for point in points}
@@ -401,19 +431,31 @@ def pattern_count(allowed: ValueSet) -> int:
     return len(allowed.hits) if isinstance(allowed, Keywords) else 0
 
 
-def covers(outer: ValueSet, inner: ValueSet) -> bool:
+def covers(outer: ValueSet, inner: ValueSet, work: Work = UNCOUNTED) -> bool:
     if type(outer) is type(inner):
-        return outer.covers(inner)  # type: ignore[arg-type]
+        return outer.covers(inner, work)  # type: ignore[arg-type]
     if outer is PRESENT or outer == PRESENT:
         return True  # unlike kinds: whatever has a face is present
     if isinstance(inner, Faces) and isinstance(outer, (Strings, Numbers, Booleans)):
-        return covers(outer, inner.strings if isinstance(outer, Strings) else inner.other)
+        return covers(outer, inner.strings if isinstance(outer, Strings) else inner.other, work)
     return False
 
 
-def intersect(a: ValueSet, b: ValueSet) -> ValueSet | None:
+def meet(a: ValueSet, b: ValueSet, work: Work = UNCOUNTED) -> bool:
+    """Whether the sets have an intersection, without making it if there is a shorter way."""
+    if type(a) is type(b) and isinstance(a, (Numbers, Strings)):
+        work.spend(min(len(a.cuts), len(b.cuts)) // CUTS)  # type: ignore[union-attr]
+        if not cut.overlap(a.cuts, b.cuts):  # type: ignore[union-attr]
+            return False
+        if isinstance(a, Numbers) or not (a.likes or b.likes):  # type: ignore[union-attr]
+            return True
+    work.spend((weight(a) + weight(b)) // CUTS)
+    return intersect(a, b, work) is not None
+
+
+def intersect(a: ValueSet, b: ValueSet, work: Work = UNCOUNTED) -> ValueSet | None:
     if type(a) is type(b):
-        return a.intersect(b)  # type: ignore[arg-type]
+        return a.intersect(b, work)  # type: ignore[arg-type]
     if isinstance(a, Presence):
         return b if a.present else None
     if isinstance(b, Presence):
@@ -421,33 +463,33 @@ def intersect(a: ValueSet, b: ValueSet) -> ValueSet | None:
     if isinstance(b, (Strings, Faces)) and not isinstance(a, (Strings, Faces)):
         a, b = b, a
     if isinstance(a, Strings) and isinstance(b, (Numbers, Booleans)):
-        return faces(a, b)
+        return faces(a, b, work)
     if isinstance(a, Strings) and isinstance(b, Faces):
         a, b = b, a
     if isinstance(a, Faces):
-        return _narrow(a, b)
+        return _narrow(a, b, work)
     return None
 
 
-def _narrow(a: Faces, b: ValueSet) -> Faces | None:
+def _narrow(a: Faces, b: ValueSet, work: Work) -> Faces | None:
     if isinstance(b, Strings):
-        text = a.strings.intersect(b)
-        return None if text is None else faces(text, a.other)
+        text = a.strings.intersect(b, work)
+        return None if text is None else faces(text, a.other, work)
     if type(a.other) is type(b):
-        allowed = intersect(a.other, b)
-        return faces(a.strings, allowed) if isinstance(allowed, (Numbers, Booleans)) else None
+        allowed = intersect(a.other, b, work)
+        return faces(a.strings, allowed, work) if isinstance(allowed, (Numbers, Booleans)) else None
     return None
 
 
-def subtract(a: ValueSet, b: ValueSet) -> list[ValueSet]:
+def subtract(a: ValueSet, b: ValueSet, work: Work = UNCOUNTED) -> list[ValueSet]:
     """Sets that together hold what is in ``a`` and not in ``b``; they may overlap."""
     if type(a) is type(b):
-        return a.subtract(b)  # type: ignore[arg-type]
+        return a.subtract(b, work)  # type: ignore[arg-type]
     if isinstance(b, Presence):
         return [] if b.present else [a]
     if isinstance(a, Faces) and isinstance(b, Strings):
-        return [f for s in a.strings.subtract(b) if isinstance(s, Strings) and (f := faces(s, a.other))]
+        return [f for s in a.strings.subtract(b, work) if isinstance(s, Strings) and (f := faces(s, a.other, work))]
     if isinstance(a, Faces) and type(a.other) is type(b):
-        left = subtract(a.other, b)
-        return [f for o in left if isinstance(o, (Numbers, Booleans)) and (f := faces(a.strings, o))]
+        left = subtract(a.other, b, work)
+        return [f for o in left if isinstance(o, (Numbers, Booleans)) and (f := faces(a.strings, o, work))]
     return [a]

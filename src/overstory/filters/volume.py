@@ -14,10 +14,10 @@ from typing import Protocol
 import msgspec
 
 from overstory.errors import DistributionError
-from overstory.filters.boxes import Box
+from overstory.filters.box import Box
 from overstory.filters.value_sets import Numbers, ValueSet
 
-MOST_STATES = 50_000  # sets of boxes that may still be possible at once
+MOST_STEPS = 750_000  # sets of boxes that may be met by cells, each well under a microsecond
 
 
 class Distribution(Protocol):
@@ -36,12 +36,19 @@ class Uniform(msgspec.Struct, frozen=True):
             raise DistributionError(f"Uniform({self.low}, {self.high}): low must be less than high, and both finite")
 
     def cells(self, sets: Sequence[ValueSet | None]) -> Iterable[tuple[float, int]]:
-        inside = {self.low, self.high}
-        for allowed in sets:
+        """One sweep over all cuts: at each, the sets that it belongs to begin or end."""
+        allowing = 0
+        changes: defaultdict[float, int] = defaultdict(int, {self.low: 0, self.high: 0})
+        for i, allowed in enumerate(sets):
             if isinstance(allowed, Numbers):
-                inside.update(cut[0] for cut in allowed.cuts if self.low < cut[0] < self.high)
-        for start, stop in pairwise(sorted(inside)):
-            yield (stop - start) / (self.high - self.low), _allowing(sets, start + (stop - start) / 2)
+                for number, _ in allowed.cuts:
+                    if number < self.high:
+                        changes[max(number, self.low)] ^= 1 << i
+            elif allowed is None or allowed.contains(self.low):
+                allowing |= 1 << i
+        for start, stop in pairwise(sorted(changes)):
+            allowing ^= changes[start]
+            yield (stop - start) / (self.high - self.low), allowing
 
 
 class Discrete(msgspec.Struct, frozen=True):
@@ -68,20 +75,22 @@ def volume(boxes: Sequence[Box], distributions: Mapping[str, Distribution]) -> f
     if unknown:
         raise DistributionError(f"no distribution is given for the attribute {unknown[0]!r}; add one")
     finished = _finished(boxes, names)
+    steps = 0
     certain = 1.0 if finished[0] else 0.0
     possible: dict[int, float] = {} if finished[0] else {(1 << len(boxes)) - 1: 1.0}
     for name, complete in zip(names, finished[1:], strict=True):
         cells = _split(distributions[name], [box.sets.get(name) for box in boxes])
+        steps += len(possible) * len(cells)
+        if steps > MOST_STEPS:
+            raise DistributionError(
+                f"the volume of {len(boxes)} boxes over {len(names)} attributes is too hard to compute"
+            )
         left: defaultdict[int, float] = defaultdict(float)
         for before, probability in possible.items():
             for allowing, weight in cells.items():
                 left[before & allowing] += probability * weight
         certain += sum(probability for mask, probability in left.items() if mask & complete)
         possible = {mask: probability for mask, probability in left.items() if mask and not mask & complete}
-        if len(possible) > MOST_STATES:
-            raise DistributionError(
-                f"the volume of {len(boxes)} boxes over {len(names)} attributes is too hard to compute"
-            )
     return min(1.0, certain)
 
 

@@ -11,6 +11,7 @@ Booleans stand above all numbers. ``LEAST`` is the key of a value that is neithe
 """
 
 import struct
+from fractions import Fraction
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def keys_of_integers(values: Array, keys: Array) -> None:
         keys[i] = key
 
 
-def key_of_number(value: int | float) -> int:
+def key_of_number(value: int | float | Fraction) -> int:
     """For one number of any size, in Python."""
     try:
         near = float(value)
@@ -79,8 +80,10 @@ def key_of_number(value: int | float) -> int:
         return LEAST
     elif abs(near) > 1:
         return TOP if near > 0 else -TOP
+    elif near:
+        return 1 if near > 0 else -1  # tiny: between zero and the first that has a key of its own
     else:
-        key = (near > 0) - (near < 0)
+        key = 0
     return key if near == value else key + (1 if near < value else -1)
 
 

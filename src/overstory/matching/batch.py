@@ -6,7 +6,8 @@ Where an attribute is absent, ``present`` is false; in a plain list the value is
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from overstory.errors import UsageError
 from overstory.kernels.cells import CELL, FACELESS, KEY, MISSING, TEXT, UNTYPED, WORDS, Cells, read_numbers
 from overstory.kernels.keys import FALSE, LEAST, TRUE, key_of_number, keys_of_floats, keys_of_integers
-from overstory.model.values import Attributes, Untyped, list_face, number_in
+from overstory.model.values import Attributes, Untyped, list_face, number_in, plain
 
 Mask: TypeAlias = NDArray[np.bool_]
 TRUTHS = np.array([FALSE, TRUE], np.int64)
@@ -65,12 +66,17 @@ class Numbers:
 
     def __init__(self, values: ArrayLike, present: Mask | None = None) -> None:
         self.values, self.present = np.asarray(values), present
+        if self.values.dtype.kind not in "fiub" or self.values.ndim != 1:
+            raise UsageError(f"Numbers are one row of numbers or booleans, not {_described(self.values)}")
+        if isinstance(values, np.ma.MaskedArray):
+            unmasked = ~np.ma.getmaskarray(values)
+            self.present = unmasked if present is None else present & unmasked
 
     def __len__(self) -> int:
         return len(self.values)
 
     def value(self, i: int) -> object:
-        return self.values.item(i)
+        return plain(self.values.item(i))  # a longdouble's item is a longdouble
 
 
 class Values:
@@ -157,10 +163,14 @@ def _column(name: str, values: object) -> Column:
         if values.dtype.kind in "fiub":
             return Numbers(values)
         if values.dtype.kind == "U":
-            return Texts.of(values.tolist())
+            return Texts.of(values.tolist())  # what is masked is None there
     if isinstance(values, (list, tuple)):
         return Values(values)
     raise UsageError(f"column {name}: an array of numbers, Texts, Lists or a list of values is wanted")
+
+
+def _described(values: NDArray[np.generic]) -> str:
+    return f"an array of {values.dtype}" if values.ndim == 1 else f"an array of {values.ndim} dimensions"
 
 
 class _Table:
@@ -206,10 +216,10 @@ class _Table:
         texts: list[str] = []
         words: list[str] = []
         text_rows: list[int] = []
-        for row, value in enumerate(values):
-            if isinstance(value, (bool, np.bool_)):
+        for row, value in enumerate(map(plain, values)):
+            if isinstance(value, bool):
                 self.kind[row, at], self.key[row, at] = KEY, TRUE if value else FALSE
-            elif isinstance(value, (int, float)):
+            elif isinstance(value, (int, float, Fraction)):
                 self.kind[row, at], self.key[row, at] = KEY, key_of_number(value)
             elif isinstance(value, (str, Untyped)):
                 untyped = isinstance(value, Untyped)
@@ -263,14 +273,19 @@ def read_untyped(cells: Cells) -> None:
         row["key"] = LEAST if number is None else key_of_number(number)
 
 
-def _keys(values: NDArray[np.generic]) -> NDArray[np.int64]:
+def _keys(values: NDArray[Any]) -> NDArray[np.int64]:
     if values.dtype.kind == "b":
         return TRUTHS[values.astype(np.int64)]
     keys = np.empty(len(values), np.int64)
     if values.dtype.kind == "u" and values.dtype.itemsize == 8:
         keys[:] = [key_of_number(int(value)) for value in values]
     elif values.dtype.kind == "f":
-        keys_of_floats(np.ascontiguousarray(values, np.float64), keys)
+        with np.errstate(over="ignore"):  # beyond all floats is infinity, whose key is that of all that is so large
+            near = np.ascontiguousarray(values, np.float64)
+        keys_of_floats(near, keys)
+        if values.dtype.itemsize > 8:
+            apart = (keys % 2 == 0) & (keys != LEAST)  # an odd key is shared by all that lies between two floats
+            keys += apart * (1 * (near < values) - 1 * (near > values))
     else:
         keys_of_integers(np.ascontiguousarray(values, np.int64), keys)
     return keys

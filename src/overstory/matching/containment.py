@@ -12,7 +12,7 @@ edge may stay that a longer path makes superfluous.
 from collections.abc import Iterable
 
 from overstory.errors import UsageError
-from overstory.filters.filter import Filter
+from overstory.filters.filter import Filter, checked_filter
 from overstory.matching.covering import CoveringIndex, CoveringStatistics
 
 
@@ -22,6 +22,7 @@ class ContainmentGraph:
     def __init__(self, filters: Iterable[Filter] = ()) -> None:
         self._index = CoveringIndex()  # of one filter for each node; its numbers are those of the nodes
         self._node_of: dict[int, int] = {}
+        self._same: dict[Filter, int] = {}  # the node of a filter that is spelled like the one in the index
         self._members: dict[int, list[int]] = {}
         self._above: dict[int, set[int]] = {}
         self._below: dict[int, set[int]] = {}
@@ -36,17 +37,12 @@ class ContainmentGraph:
         return number in self._node_of
 
     def add(self, wanted: Filter) -> int:
+        node = self._same.get(checked_filter(wanted))
+        if node is None:
+            node = self._node_for(wanted)
         number = self._next
         self._next += 1
-        above, below = set(self._index.covering(wanted)), set(self._index.covered(wanted))
-        equal = self._with_all_above(above) & below
-        if equal:
-            node = min(equal)
-            self._members[node].append(number)
-        else:
-            node = self._index.add(wanted)
-            self._members[node] = [number]
-            self._insert(node, above, below)
+        self._members[node].append(number)
         self._node_of[number] = node
         return number
 
@@ -61,7 +57,7 @@ class ContainmentGraph:
         del self._members[node]
         children = self._below[node]
         self._take_out(node)
-        self._index.remove(node)
+        del self._same[self._index.remove(node)]
         return sorted(self._members[child][0] for child in children if not self._above[child])
 
     def roots(self) -> list[int]:
@@ -95,6 +91,19 @@ class ContainmentGraph:
     def statistics(self) -> CoveringStatistics:
         return self._index.statistics()
 
+    def _node_for(self, wanted: Filter) -> int:
+        """The node of filters that equal this one, made if there is none."""
+        above, below = self._index.all_covering(wanted), self._index.all_covered(wanted)
+        # Between filters that are just their hulls ``covers`` knows all, so paths lead no further.
+        known = self._index.is_hull(wanted) and below.isdisjoint(self._index.vague)
+        equal = (above if known else self._with_all_above(above)) & below
+        if equal:
+            return min(equal)
+        node = self._same[wanted] = self._index.add(wanted)
+        self._members[node] = []
+        self._insert(node, above, below)
+        return node
+
     def _with_all_above(self, nodes: set[int]) -> set[int]:
         found, waiting = set(nodes), list(nodes)
         while waiting:
@@ -110,9 +119,10 @@ class ContainmentGraph:
         parents = {each for each in above if self._below[each].isdisjoint(above)}
         children = {each for each in below if self._above[each].isdisjoint(below)}
         for parent in above:
-            for child in self._below[parent] & below:
-                self._below[parent].discard(child)
-                self._above[child].discard(parent)
+            if not self._below[parent].isdisjoint(below):
+                for child in self._below[parent] & below:
+                    self._below[parent].discard(child)
+                    self._above[child].discard(parent)
         self._above[node], self._below[node] = parents, children
         for parent in parents:
             self._below[parent].add(node)

@@ -20,7 +20,7 @@ from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
 from overstory.errors import UsageError
 from overstory.filters.boxes import Box
-from overstory.filters.filter import Filter
+from overstory.filters.filter import Filter, checked_filter
 from overstory.filters.value_sets import Booleans, Faces, Keywords, Numbers, Strings, ValueSet
 from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import TOP
@@ -56,8 +56,9 @@ class CoveringIndex:
         self._filing = Filing()
         self._faces: dict[Face, int] = {}  # their numbers as attributes of the tree
         self._labels: dict[Face, Labels] = {}
-        self._vague: set[int] = set()  # those that are not just their hull; among them are all of the following
+        self.vague: set[int] = set()  # those that are not just their hull; among them are all of the following
         self._unfiled: set[int] = set()
+        self._several: set[int] = set()  # filed by more than the hull that encloses all of it
         self._unions: set[int] = set()
         self._loose: set[int] = set()
         self._queries = self._candidates = 0
@@ -70,11 +71,11 @@ class CoveringIndex:
         return number in self.filters
 
     def add(self, wanted: Filter) -> int:
-        return self._add([wanted], splitting=True)[0]
+        return self._add([checked_filter(wanted)], splitting=True)[0]
 
     def add_all(self, filters: Iterable[Filter]) -> list[int]:
         """Adds many, faster than one by one; returns their numbers."""
-        numbers = self._add(list(filters), splitting=False)
+        numbers = self._add(list(map(checked_filter, filters)), splitting=False)
         if numbers:
             self._filing.finish()
         return numbers
@@ -83,8 +84,8 @@ class CoveringIndex:
         if number not in self:
             raise UsageError(f"the index has no filter {number}")
         self._filing.remove(number)
-        if number in self._vague:
-            for some in (self._vague, self._unfiled, self._unions, self._loose):
+        if number in self.vague:
+            for some in (self.vague, self._unfiled, self._several, self._unions, self._loose):
                 some.discard(number)
         wanted = self.filters.pop(number)
         for face, limit in _limits(hulls_of(wanted)):
@@ -94,21 +95,36 @@ class CoveringIndex:
 
     def covering(self, wanted: Filter) -> list[int]:
         """The filters that cover this one, ascending; itself among them if it is in the index."""
-        if not wanted.boxes:
-            return sorted(self.filters)
-        found = self._unfiled | self._unions if self._unions and is_loose(wanted) else set(self._unfiled)
-        for hull in _all_hulls(wanted).inner:
-            found.update(enclosing(*self._filing.store, self._ranges(hull, outward=True)).tolist())
-        return self._asked(found, wanted, lambda other: other.covers(wanted))
+        return sorted(self.all_covering(wanted))
 
     def covered(self, wanted: Filter) -> list[int]:
         """The filters that this one covers, ascending; itself among them if it is in the index."""
-        found = self._unfiled | self._loose if len(wanted.boxes) > 1 else set(self._unfiled)
+        return sorted(self.all_covered(wanted))
+
+    def all_covering(self, wanted: Filter) -> set[int]:
+        """What ``covering`` gives, in no order. A filter that is just its hull is not asked: it holds all within."""
+        if not checked_filter(wanted).boxes:
+            return set(self.filters)
+        found: set[int] = set()
+        for hull in _all_hulls(wanted).inner:
+            found.update(enclosing(*self._filing.store, self._ranges(hull, outward=True)).tolist())
+        sure = _all_hulls(wanted).is_one and self._tells_texts_apart(wanted)
+        asked = found & self.vague if sure else set(found)
+        asked |= self._unfiled
+        if self._unions and is_loose(wanted):
+            asked |= self._unions
+        return self._answered(found, asked, lambda other: other.covers(wanted))
+
+    def all_covered(self, wanted: Filter) -> set[int]:
+        """What ``covered`` gives, in no order. If this filter is just its hull, all within are covered, unasked."""
+        found: set[int] = set()
+        asked = self._unfiled | self._loose if len(checked_filter(wanted).boxes) > 1 else set(self._unfiled)
         if wanted.boxes:
             hull = _all_hulls(wanted).outer
             if self._faces.keys() >= hull.keys():
                 found.update(enclosed(*self._filing.store, self._ranges(hull, outward=False)).tolist())
-        return self._asked(found, wanted, wanted.covers)
+            asked |= found & self._several if self.is_hull(wanted) else found
+        return self._answered(found, asked, wanted.covers)
 
     def statistics(self) -> CoveringStatistics:
         counts = self._filing.store.counts
@@ -123,13 +139,21 @@ class CoveringIndex:
             candidates_per_query=self._candidates / self._queries if self._queries else 0.0,
         )
 
-    def _asked(self, numbers: set[int], wanted: Filter, holds: Callable[[Filter], bool]) -> list[int]:
-        """Between filters that are just their hulls nothing is left to ask."""
-        asked = numbers & self._vague if _is_hull(wanted) else numbers
+    def _answered(self, found: set[int], asked: set[int], holds: Callable[[Filter], bool]) -> set[int]:
         self._queries += 1
         self._candidates += len(asked)
-        refused = {number for number in asked if not holds(self.filters[number])}
-        return sorted(numbers - refused)
+        if not asked:
+            return found
+        return (found - asked) | {number for number in asked if holds(self.filters[number])}
+
+    def is_hull(self, wanted: Filter) -> bool:
+        """Whether the filter is just its hull, as far as the labels of texts can tell."""
+        return _is_hull(wanted) and self._tells_texts_apart(wanted)
+
+    def _tells_texts_apart(self, wanted: Filter) -> bool:
+        """Whether no two texts have one label, in any attribute that the filter asks for a text."""
+        faces = _all_hulls(wanted).outer
+        return not any(face[1] is str and face in self._labels and self._labels[face].shared for face in faces)
 
     def _add(self, filters: Sequence[Filter], splitting: bool) -> list[int]:
         counts: list[int] = []
@@ -143,9 +167,11 @@ class CoveringIndex:
         for number, wanted, count in zip(numbers, filters, counts, strict=True):
             self.filters[number] = wanted
             if not _is_hull(wanted):
-                self._vague.add(number)
+                self.vague.add(number)
                 if not count:
                     self._unfiled.add(number)
+                elif not _all_hulls(wanted).is_one:
+                    self._several.add(number)
                 if len(wanted.boxes) > 1:
                     self._unions.add(number)
                 if is_loose(wanted):
@@ -197,6 +223,7 @@ class Labels:
 
     def __init__(self) -> None:
         self._known = SortedDict()  # text: [label, uses]
+        self.shared = False  # whether two texts have ever had one label
         self._latest: str | None = None
 
     def __len__(self) -> int:
@@ -234,6 +261,7 @@ class Labels:
         before, low = self._known.peekitem(at - 1) if at else (None, [1 - TOP])
         after, high = self._known.peekitem(at) if at < len(self._known) else (None, [TOP - 1])
         half: int = (high[0] - low[0]) // 2
+        self.shared |= half == 0
         if before is not None and before == self._latest:
             return low[0] + min(half, STEP)
         if after is not None and after == self._latest:
@@ -245,6 +273,7 @@ class Hulls(NamedTuple):
     outer: Hull
     inner: list[Hull]
     filed: list[Hull]
+    is_one: bool  # whether the outer hull is the only one
     is_all: bool  # whether the outer hull says all that the filter does
 
 
@@ -268,7 +297,7 @@ def _all_hulls(wanted: Filter) -> Hulls:
         outer, inner = outer_hull(wanted.boxes), inner_hulls(wanted)
         filed = inner if inner == [outer] else [outer, *inner]
         is_all = len(wanted.boxes) == 1 and _is_plain(wanted.boxes[0])
-        wanted.hulls = Hulls(outer, inner, filed if len(filed) <= MOST_HULLS else [], is_all)
+        wanted.hulls = Hulls(outer, inner, filed if len(filed) <= MOST_HULLS else [], inner == [outer], is_all)
     return wanted.hulls
 
 
@@ -277,13 +306,17 @@ def _is_hull(wanted: Filter) -> bool:
 
 
 def _is_plain(box: Box) -> bool:
-    """One interval of numbers for each attribute, with ends that have keys of their own."""
-    return not box.residuals and all(type(each) is Numbers and _is_interval(each) for each in box.sets.values())
+    """One interval for each attribute: of numbers, with ends that have keys of their own, or of strings."""
+    return not box.residuals and all(map(_is_interval, box.sets.values()))
 
 
-def _is_interval(allowed: Numbers) -> bool:
+def _is_interval(allowed: ValueSet) -> bool:
+    if isinstance(allowed, Strings):
+        return len(allowed.cuts) <= 2 and not allowed.likes
+    if not isinstance(allowed, (Numbers, Booleans)):
+        return False
     said = said_by(allowed)
-    return said.exact and len(said.intervals) == 1 and not said.clauses
+    return said.exact and len(said.intervals) == 1
 
 
 def outer_hull(boxes: Sequence[Box]) -> Hull:

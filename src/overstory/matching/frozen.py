@@ -37,7 +37,9 @@ VERSION = 1  # of the file and of the layout of its tables
 ALIGNMENT = 4096
 FIXED = len(MAGIC) + 12
 ROOM_FOR_TABLES = 4096  # in the header: more than they take
-UNLIMITED = Limits(2**31, 2**31, MOST_DEPTH, MOST_OPERATORS, 2**31, 2**31, 2**31)  # our own texts, not a stranger's
+UNLIMITED = Limits(
+    2**31, 2**31, MOST_DEPTH, MOST_OPERATORS, 2**31, 2**31, 2**31, 2**62
+)  # our own texts, not a stranger's
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from overstory.filters.boxes import Box
 from overstory.filters.evaluate import compile_condition
-from overstory.filters.filter import Filter
+from overstory.filters.filter import Filter, checked_filter
 from overstory.kernels.match import Scratch
 from overstory.kernels.store import Store
 from overstory.matching.arithmetic import Comparison, comparison_of
@@ -101,18 +101,14 @@ class FilterIndex(Matcher):
         return number in self._filing
 
     def add(self, wanted: Filter) -> int:
-        return self._add((wanted,), splitting=True)[0]
+        return self._add((checked_filter(wanted),), splitting=True)[0]
 
     def add_all(self, filters: Iterable[Filter]) -> NDArray[np.int64]:
         """Adds many, faster than one by one; returns their numbers."""
         numbers: list[int] = []
-        waiting: list[Filter] = []
-        for wanted in filters:
-            waiting.append(wanted)
-            if len(waiting) == CHUNK:
-                numbers += self._add(waiting, splitting=False)
-                waiting.clear()
-        numbers += self._add(waiting, splitting=False)
+        checked = list(map(checked_filter, filters))  # all of them before any is added
+        for start in range(0, len(checked), CHUNK):
+            numbers += self._add(checked[start : start + CHUNK], splitting=False)
         if numbers:
             self._filing.finish()
         return np.array(numbers, np.int64)

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -29,7 +30,7 @@ from overstory.kernels.store import (
 )
 from overstory.matching.arithmetic import Comparison, answers
 from overstory.matching.batch import Batch, read_untyped
-from overstory.model.values import Attributes, Untyped, list_face
+from overstory.model.values import PLAIN, Attributes, Untyped, list_face, plain
 
 
 class Matches(NamedTuple):
@@ -127,13 +128,15 @@ class Matcher(ABC):
         numbers = self.numbers
         for name, value in attributes.items():
             number = numbers.get(name)
-            if number is None or value is None:
+            if number is None:
                 continue
-            if isinstance(value, float):
-                rows += (number, KEY, key_of_number(value), 0, 0)
-            elif isinstance(value, bool):
+            if type(value) not in PLAIN:
+                value = plain(value)
+            if value is None:
+                continue
+            if isinstance(value, bool):
                 rows += (number, KEY, TRUE if value else FALSE, 0, 0)
-            elif isinstance(value, int):
+            elif isinstance(value, (int, float, Fraction)):
                 rows += (number, KEY, key_of_number(value), 0, 0)
             elif isinstance(value, (str, Untyped)):
                 kind = TEXT

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.filters.filter import Filter
+from overstory.filters.filter import Filter, checked_filter
 from overstory.matching.batch import Batch
 from overstory.matching.matcher import Matches
 from overstory.model.values import Attributes
@@ -25,12 +25,14 @@ class ReferenceIndex:
         return number in self.filters
 
     def add(self, wanted: Filter) -> int:
+        checked_filter(wanted)
         number = self._free.pop() if self._free else len(self.filters)
         self.filters[number] = wanted
         return number
 
     def add_all(self, filters: Iterable[Filter]) -> NDArray[np.int64]:
-        return np.array([self.add(wanted) for wanted in filters], np.int64)
+        checked = list(map(checked_filter, filters))  # all of them before any is added
+        return np.array([self.add(wanted) for wanted in checked], np.int64)
 
     def remove(self, number: int) -> None:
         if number not in self:
