@@ -1,5 +1,5 @@
-"""A user's own files, by the commands that a user types: nested JSON lines with missing and odd values, a GraphML network
-with prices and delays, fifty filters in a text."""
+"""A user's own files, by the commands that a user types: nested JSON lines with missing and odd values, a GraphML
+network with prices and delays, fifty filters in a text."""
 
 import json
 import random
