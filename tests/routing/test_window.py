@@ -16,7 +16,7 @@ def test_one_by_one_is_as_many_at_once() -> None:
     assert single.rows(1.0).tolist() == batch.rows(1.0).tolist()
     for window in (single, batch):
         assert len(window) == 6
-        seen = window.of(10, 1.0)
+        seen = window.take(10, 1.0)
         assert seen.advertisements.tolist() == [5, 6, 5]
         assert seen.distances.tolist() == [2, 0, NOBODY_ELSE]  # a count of 0: nobody else wanted it
         assert seen.counts.tolist() == [1, 3, 0]
@@ -27,11 +27,11 @@ def test_rows_go_with_their_subscription() -> None:
     window = Window(10.0)
     for now in (0.0, 5.0, 12.0):
         window.record_one(now, int(now), 1, np.array([7, 8]), 1, 1)
-    assert window.of(7, 12.0).counts.tolist() == [1, 1]
+    assert window.take(7, 12.0).counts.tolist() == [1, 1]
     assert len(window) == 2
     assert window.rows(12.0)[:3].tolist() == [[5, 12], [1, 1], [8, 8]]
     assert window.rows(16.0)[0].tolist() == [12]
-    assert len(window.of(7, 12.0).counts) == 0
+    assert len(window.take(7, 12.0).counts) == 0
 
 
 def test_rows_run_out() -> None:

@@ -19,7 +19,7 @@ class Rules(NamedTuple):
     member_part: Array  # a predicate
     member_row: Array  # of the client's link in this flow: a predicate
     member_count: Array  # subscriptions of each client of the group
-    member_shy: Array  # whether they leave out what their own client publishes; the group then has one client
+    member_no_local: Array  # whether they leave out what their own client publishes; the group then has one client
     group_broker: Array
     group_size: Array  # clients
     publisher_broker: Array

@@ -75,7 +75,7 @@ def wants_of(rules: Rules, rows: Rows, row: int, marks: Marks, wants: Array) -> 
             flow = rules.member_flow[member]
             if not holds(marks, rules.flow_events[flow], row) or not holds(marks, rules.member_part[member], row):
                 continue
-            if rules.member_shy[member] and rules.member_group[member] == own:
+            if rules.member_no_local[member] and rules.member_group[member] == own:
                 continue
             if count == wants.shape[1]:
                 larger = np.empty((3, 2 * count), np.int64)

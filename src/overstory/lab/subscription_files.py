@@ -73,8 +73,8 @@ def _in_columns(path: Path, overlay: Overlay, first: int) -> Wanted:
     ids, names, at = _numbered(read["client"], first, overlay.ids)
     told = _told(path, overlay, read["broker"], ids[at]) if "broker" in read else {}
     local = read.get("no_local", pa.nulls(len(at), pa.bool_()))
-    shy = cast_column(path, "no_local", local, pa.bool_()).fill_null(False)
-    table = _table(ids[at], read["filter"], shy, read.get("name"))
+    no_local = cast_column(path, "no_local", local, pa.bool_()).fill_null(False)
+    table = _table(ids[at], read["filter"], no_local, read.get("name"))
     notes = (f"{path.name}: not used: {', '.join(columns.others)}",) if columns.others else ()
     return Wanted(table, ids, names, told, notes)
 

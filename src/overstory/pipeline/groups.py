@@ -9,7 +9,7 @@ from overstory.pipeline.lookups import offsets_of, pairs_looked_up
 from overstory.pipeline.numbered import Numbered
 
 Ints = NDArray[np.int64]
-MEMBER_COLUMNS = ("client", "flow", "predicate", "part", "row", "shy")
+MEMBER_COLUMNS = ("client", "flow", "predicate", "part", "row", "no_local")
 
 
 class Groups(NamedTuple):
@@ -35,8 +35,8 @@ def groups_of(given: Numbered) -> Groups:
     clients, which = np.unique(said[0], return_inverse=True)
     brokers = given.network.positions(given.broker_of(clients))
     alone = np.zeros(len(clients), np.int64)
-    shy = members["shy"] == 1
-    single = np.searchsorted(clients, members["client"][shy])
+    no_local = members["no_local"] == 1
+    single = np.searchsorted(clients, members["client"][no_local])
     alone[single] = single + 1
     signatures = [brokers, alone, *(_hashes(said[1:], which, len(clients), seed) for seed in (1, 2))]
     _, first, groups = np.unique(np.stack(signatures), axis=1, return_index=True, return_inverse=True)
@@ -60,7 +60,7 @@ def _memberships(given: Numbered) -> dict[str, Ints]:
         "predicate": given.subscription_predicate[at],
         "part": given.predicates.numbers(members["part"]),
         "row": _client_rows(given, flow, client),
-        "shy": table["no_local"].to_numpy()[at].astype(np.int64),
+        "no_local": table["no_local"].to_numpy()[at].astype(np.int64),
     }
     columns = np.stack([found[name] for name in MEMBER_COLUMNS]) if len(client) else np.empty((6, 0), np.int64)
     distinct, count = np.unique(columns, axis=1, return_counts=True)

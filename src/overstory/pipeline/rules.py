@@ -69,7 +69,7 @@ def _rules(given: Numbered, groups: Groups, publishers: Ints, up: Toll) -> Rules
         member_part=members["part"],
         member_row=members["row"],
         member_count=members["count"],
-        member_shy=members["shy"],
+        member_no_local=members["no_local"],
         group_broker=groups.broker,
         group_size=groups.size,
         publisher_broker=network.positions(given.broker_of(publishers)),

@@ -156,7 +156,7 @@ class State:
         entry = epoch.flows[flow].entries.get((home.client, key))
         prunes = None
         if entry is not None and self.policy.statistics:
-            seen = epoch.window.of(epoch.table.serial(entry.number), self.now)
+            seen = epoch.window.take(epoch.table.serial(entry.number), self.now)
             if (seen.advertisements >= 0).all():  # else some came from a publisher whose place in the tree is unknown
                 prunes = self.policy.prunes(seen, epoch.flows[flow].matched_by(entry.filter))
         home.joined.discard((number, flow))

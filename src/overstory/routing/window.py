@@ -56,7 +56,7 @@ class Window:
         self._waiting += len(subscriptions)
         self._single.append((now, publication, advertisement, subscriptions, distance, count))
 
-    def of(self, subscription: int, now: float) -> Sightings:
+    def take(self, subscription: int, now: float) -> Sightings:
         """The rows of a subscription that is leaving, which is named by its serial.
 
         They are purged, as the paper has it, so this can be asked once.
