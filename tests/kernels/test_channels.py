@@ -6,8 +6,9 @@ import networkx
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels.channels import channel_tree, counts_below, flood_costs
+from overstory.kernels.channels import Lists, channel_tree, counts_below, flood_costs
 from overstory.model.network import Network
+from overstory.planners.trees.channels import links_of
 
 Ints = NDArray[np.int64]
 
@@ -25,7 +26,7 @@ def random_network(dice: random.Random) -> Network:
 
 def grown(network: Network, members: Ints) -> tuple[Ints, NDArray[np.float64]]:
     parent, total = np.empty(len(network), np.int64), np.empty(len(network))
-    channel_tree(network.offsets, network.targets, network.prices, network.back, members, parent, total)
+    channel_tree(links_of(network), members, parent, total)
     return parent, total
 
 
@@ -73,9 +74,10 @@ def test_many_sets_at_once() -> None:
     offsets = [np.concatenate([[0], np.cumsum([len(each) for each in lists])]) for lists in (sets, roots)]
     out = np.empty(4)
     flood_costs(
-        *(network.offsets, network.targets, network.prices, network.back),
-        *(offsets[0], np.concatenate([np.array(each, np.int64) for each in sets])),
-        *(offsets[1], np.concatenate([np.array(each, np.int64) for each in roots]), out),
+        links_of(network),
+        Lists(offsets[0], np.concatenate([np.array(each, np.int64) for each in sets])),
+        Lists(offsets[1], np.concatenate([np.array(each, np.int64) for each in roots])),
+        out,
     )
     assert out.tolist() == [
         grown(network, np.array(s))[1][r] for s, some in zip(sets, roots, strict=True) for r in some

@@ -4,23 +4,12 @@ The tree of the start comes first. Each other broker hangs on the cheapest way t
 that meets another tree of the forest brings it in whole. A core is a forest of one tree.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.compiling import Array, inlined, kernel
 from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import pop, push
 from overstory.kernels.steiner import Graph
-
-
-class Search(NamedTuple):
-    """What one search writes on."""
-
-    distance: Array  # by broker: from the nearest tree
-    settled: Array
-    queue: Array  # the brokers of a tree
-    heap: Array
 
 
 @kernel
@@ -28,28 +17,32 @@ def attach_rest(graph: Graph, kept: Array, start: int, by: Array) -> None:
     """Sets ``by`` to the link that leads to each broker that can be reached from ``start``, NONE there. ``kept`` says
     which links are of the forest, at least in the direction away from the start. A way costs what the graph says of
     its links, each in the direction away from the tree."""
-    count = len(graph.offsets) - 1
-    search = Search(
-        np.full(count, np.inf),
-        np.zeros(count, np.bool_),
-        np.empty(count, np.int64),
-        np.empty((2, len(graph.targets) + 1)),
-    )
+    offsets, targets, prices, count = graph.offsets, graph.targets, graph.prices, len(graph.offsets) - 1
+    distance, settled = np.full(count, np.inf), np.zeros(count, np.bool_)
+    queue, heap = np.empty(count, np.int64), np.empty((2, len(targets) + 1))
     by[:] = NONE
-    search.distance[start] = 0.0
-    size = push(search.heap, 0, 0.0, start)
+    distance[start] = 0.0
+    size = push(heap, 0, 0.0, start)
     while size:
-        here = int(search.heap[1, 0])
-        size = pop(search.heap, size)
-        if not search.settled[here]:
-            size = _settle(graph, kept, search, here, by, size)
+        here = int(heap[1, 0])
+        size = pop(heap, size)
+        if settled[here]:
+            continue
+        last = _bring_in(offsets, targets, kept, here, settled, queue, by)
+        for at in range(last):
+            node = queue[at]
+            if last > 1:
+                distance[node] = 0.0  # in a tree
+            for link in range(offsets[node], offsets[node + 1]):
+                there, price = targets[link], distance[node] + prices[link]
+                if not settled[there] and price < distance[there]:
+                    distance[there], by[there] = price, link
+                    size = push(heap, size, price, there)
 
 
-@kernel
-def _settle(graph: Graph, kept: Array, search: Search, here: int, by: Array, size: int) -> int:
-    """A broker and the tree of the forest that it is in. Returns the size of the heap then."""
-    offsets, targets, prices = graph.offsets, graph.targets, graph.prices
-    distance, settled, queue = search.distance, search.settled, search.queue
+@inlined
+def _bring_in(offsets: Array, targets: Array, kept: Array, here: int, settled: Array, queue: Array, by: Array) -> int:
+    """Settles a broker and the tree of the forest that it is in, and lists them. Returns how many they are."""
     queue[0], settled[here], first, last = here, True, 0, 1
     while first < last:
         node = queue[first]
@@ -61,16 +54,7 @@ def _settle(graph: Graph, kept: Array, search: Search, here: int, by: Array, siz
                 last += 1
     if last > 1:
         queue[:last].sort()  # of equally cheap ways that from the lowest-numbered broker
-    for at in range(last):
-        node = queue[at]
-        if last > 1:
-            distance[node] = 0.0  # in a tree
-        for link in range(offsets[node], offsets[node + 1]):
-            there, price = targets[link], distance[node] + prices[link]
-            if not settled[there] and price < distance[there]:
-                distance[there], by[there] = price, link
-                size = push(search.heap, size, price, there)
-    return size
+    return last
 
 
 @kernel

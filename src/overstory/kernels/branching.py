@@ -5,33 +5,46 @@ publishing broker; a broker where somebody else's way leaves that path has depth
 the event is on the links for that subscription alone. (Selective pruning calls the hop a distance.)
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE
 
 
-@kernel
-def lowest_hops(
-    candidate_of: Array,
-    parents: Array,
-    depths: Array,
-    roots: Array,
-    offsets: Array,
-    predicates: Array,
-    broker_offsets: Array,
-    brokers: Array,
-    which: Array,
-    rows: Array,
-    hops: Array,
-) -> int:
-    """For every row and every candidate among its predicates: the candidate, the row, and the lowest hop; NONE if
-    nobody else wants it. Returns how many there are.
+class Candidates(NamedTuple):
+    """Subscriptions, each with the tree as it is seen from its broker."""
 
-    ``candidate_of`` is by predicate, NONE if it is none; ``parents`` and ``depths`` are by candidate and broker. The
-    predicates of row i are between ``offsets`` i and i + 1, the brokers of a predicate between its two offsets.
-    """
+    of_predicate: Array  # NONE where a predicate is none
+    parents: Array  # by candidate and broker
+    depths: Array
+
+
+class Rows(NamedTuple):
+    """Events: where each is published, and between offsets i and i + 1 the predicates that row i matches."""
+
+    roots: Array
+    offsets: Array
+    predicates: Array
+
+
+class Places(NamedTuple):
+    """Who wants what: between two offsets the brokers of a predicate."""
+
+    offsets: Array
+    brokers: Array
+
+
+@kernel
+def lowest_hops(candidates: Candidates, rows: Rows, places: Places) -> Array:
+    """In three lines, for every row and every candidate among its predicates: the candidate, the row, and the lowest
+    hop; NONE if nobody else wants it."""
+    candidate_of, parents, depths = candidates.of_predicate, candidates.parents, candidates.depths
+    roots, offsets, predicates = rows.roots, rows.offsets, rows.predicates
+    broker_offsets, brokers = places.offsets, places.brokers
     marked = np.full(parents.shape[1], NONE, np.int64)  # by broker: the last pair on whose path it is
+    pairs = np.empty((3, len(predicates)), np.int64)
     found = 0
     for i in range(len(roots)):
         for at in range(offsets[i], offsets[i + 1]):
@@ -53,6 +66,6 @@ def lowest_hops(
                         node = parent[node]
                     if lowest == NONE or depth[node] < lowest:
                         lowest = depth[node]
-            which[found], rows[found], hops[found] = candidate, i, lowest
+            pairs[0, found], pairs[1, found], pairs[2, found] = candidate, i, lowest
             found += 1
-    return found
+    return pairs[:, :found]

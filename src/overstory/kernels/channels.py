@@ -1,5 +1,7 @@
 """Trees of channels: what enters one floods it, so that a publisher's place alone says what an event costs."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
@@ -7,18 +9,32 @@ from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import pop, push
 
 
+class Links(NamedTuple):
+    """Those that leave broker v are between offsets v and v + 1. ``back`` is the link that leads back, NONE if there is
+    none: then no tree has the link."""
+
+    offsets: Array
+    targets: Array
+    prices: Array
+    back: Array
+
+
+class Lists(NamedTuple):
+    """The values of list i are between offsets i and i + 1."""
+
+    offsets: Array
+    values: Array
+
+
 @kernel
-def channel_tree(
-    offsets: Array, targets: Array, prices: Array, back: Array, members: Array, parent: Array, total: Array
-) -> None:
+def channel_tree(links: Links, members: Array, parent: Array, total: Array) -> None:
     """A tree from the first member takes in the nearest one that it lacks, by the cheapest path there and back, until
     it has all; then each other broker, by its cheapest path to the tree. Sets each broker's ``parent``, NONE at the
-    first member, and in ``total`` what it costs to reach all members from there. ``back`` is the link that leads back,
-    NONE if there is none: then no tree has the link."""
-    count = len(offsets) - 1
+    first member, and in ``total`` what it costs to reach all members from there."""
+    count, prices, back = len(links.offsets) - 1, links.prices, links.back
     by, inner = np.full(count, NONE, np.int64), np.zeros(count, np.bool_)
-    _join_members(offsets, targets, prices, back, members, parent, by, inner)
-    _attach_others(offsets, targets, prices, back, inner, parent, by)
+    _join_members(links, members, parent, by, inner)
+    _attach_others(links, inner, parent, by)
     flood = 0.0
     for node in range(count):
         total[node] = np.nan
@@ -37,10 +53,9 @@ def channel_tree(
 
 
 @kernel
-def _join_members(
-    offsets: Array, targets: Array, prices: Array, back: Array, members: Array, parent: Array, by: Array, inner: Array
-) -> None:
+def _join_members(links: Links, members: Array, parent: Array, by: Array, inner: Array) -> None:
     """One search that goes on from the whole tree each time that it has grown."""
+    offsets, targets, prices, back = links
     count = len(offsets) - 1
     distance, before, over = np.full(count, np.inf), np.full(count, NONE, np.int64), np.full(count, NONE, np.int64)
     wanted = np.zeros(count, np.bool_)
@@ -77,9 +92,8 @@ def _join_members(
 
 
 @kernel
-def _attach_others(
-    offsets: Array, targets: Array, prices: Array, back: Array, inner: Array, parent: Array, by: Array
-) -> None:
+def _attach_others(links: Links, inner: Array, parent: Array, by: Array) -> None:
+    offsets, targets, prices, back = links
     distance = np.where(inner, 0.0, np.inf)
     heap, size = np.empty((2, len(inner))), 0
     for node in np.flatnonzero(inner):
@@ -110,25 +124,14 @@ def _with_room(heap: Array, size: int) -> Array:
 
 
 @kernel
-def flood_costs(
-    offsets: Array,
-    targets: Array,
-    prices: Array,
-    back: Array,
-    member_offsets: Array,
-    members: Array,
-    root_offsets: Array,
-    roots: Array,
-    out: Array,
-) -> None:
-    """For each set of members, what an event costs from each of its roots."""
-    count = len(offsets) - 1
+def flood_costs(links: Links, members: Lists, roots: Lists, out: Array) -> None:
+    """For each list of members, what an event costs from each of its roots."""
+    count = len(links.offsets) - 1
     parent, total = np.empty(count, np.int64), np.empty(count)
-    for i in range(len(member_offsets) - 1):
-        mine = members[member_offsets[i] : member_offsets[i + 1]]
-        channel_tree(offsets, targets, prices, back, mine, parent, total)
-        for at in range(root_offsets[i], root_offsets[i + 1]):
-            out[at] = total[roots[at]]
+    for i in range(len(members.offsets) - 1):
+        channel_tree(links, members.values[members.offsets[i] : members.offsets[i + 1]], parent, total)
+        for at in range(roots.offsets[i], roots.offsets[i + 1]):
+            out[at] = total[roots.values[at]]
 
 
 @kernel

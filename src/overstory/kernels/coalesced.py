@@ -43,6 +43,13 @@ class Units(NamedTuple):
     brokers: Array
 
 
+class UnitRows(NamedTuple):
+    """The rows that unit u matches are between offsets u and u + 1."""
+
+    offsets: Array
+    rows: Array
+
+
 class Ways(NamedTuple):
     """What one row writes on: stamps say which entries are of the row, or the group in it, at hand."""
 
@@ -182,21 +189,19 @@ def best_moves(
     rows: Rows,
     units: Units,
     unit_group: Array,
-    unit_offsets: Array,
-    unit_rows: Array,
+    rows_of: UnitRows,
     candidates: Array,
     costs: Array,
     rounds: int,
 ) -> float:
     """Moves units, one after the other, to the group where their rows cost least, of the ``candidates`` (by unit, NONE
-    for nothing); changes ``unit_group`` and the rows' ``costs``. The rows of unit u are between ``unit_offsets`` u and
-    u + 1. Returns by how much the cost fell."""
+    for nothing); changes ``unit_group`` and the rows' ``costs``. Returns by how much the cost fell."""
     ways = new_ways(trees, rows, units)
     fallen = 0.0
     for _ in range(rounds):
         before = fallen
         for unit in range(len(unit_group)):
-            mine = unit_rows[unit_offsets[unit] : unit_offsets[unit + 1]]
+            mine = rows_of.rows[rows_of.offsets[unit] : rows_of.offsets[unit + 1]]
             now = 0.0
             for i in mine:
                 now += rows.weights[i] * costs[i]

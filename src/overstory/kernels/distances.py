@@ -52,17 +52,18 @@ def _by_links(offsets: Array, targets: Array, goals: Array, far: Array, first: A
     for start in range(0, len(goals), AT_ONCE):
         some = goals[start : start + AT_ONCE]
         now[:] = 0
-        far[start : start + len(some)] = no_way
+        far_now, first_now = far[start : start + len(some)], first[start : start + len(some)]
+        far_now[:] = no_way
         for bit in range(len(some)):
             now[some[bit]] |= ONE << np.uint64(bit)
-            far[start + bit, some[bit]] = 0
+            far_now[bit, some[bit]] = 0
         seen[:] = now
         length, more = 0, True
         while more:
             length += 1
             more = False
             for node in range(count):
-                later[node] = _reached(offsets, targets, node, now, seen[node], far, first, start, length)
+                later[node] = _reached(offsets, targets, node, now, seen[node], far_now, first_now, length)
                 more |= later[node] != 0
             if more and length >= no_way:
                 return False
@@ -73,15 +74,7 @@ def _by_links(offsets: Array, targets: Array, goals: Array, far: Array, first: A
 
 @inlined
 def _reached(
-    offsets: Array,
-    targets: Array,
-    node: int,
-    now: Array,
-    seen: int,
-    far: Array,
-    first: Array,
-    start: int,
-    length: int,
+    offsets: Array, targets: Array, node: int, now: Array, seen: int, far: Array, first: Array, length: int
 ) -> int:
     """The goals that are just so many links away from a node; notes how far they are, and the lowest link to each."""
     found = np.uint64(0)
@@ -89,7 +82,7 @@ def _reached(
         new = now[targets[link]] & ~(seen | found)
         found |= new
         while new:
-            row = start + _lowest_bit(new)
+            row = _lowest_bit(new)
             new &= new - ONE
             far[row, node], first[row, node] = length, link - offsets[node]
     return found

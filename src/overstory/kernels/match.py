@@ -134,9 +134,9 @@ def _match_together(store: Store, together: Together, groups: Array, pairs: Arra
             tally[TALLY_ROWS] += size * node.left
             pairs = with_room(pairs, total + size * node.left)
             if node.kind == BLOCK:
-                total = _try_block(words, together, node.threshold, lists, begin, end, sets, pairs, total, tally)
+                total = _try_block(words, together, node.threshold, lists[begin:end], sets, pairs, total, tally)
             else:
-                total = _try_leaf(words, together, node.threshold, node.left, lists, begin, end, pairs, total, tally)
+                total = _try_leaf(words, together, node.threshold, node.left, lists[begin:end], pairs, total, tally)
         elif node.kind == TOKENS:
             below = _children_of(store, together, number, lists[begin:end])
             lists = with_room(lists, end + len(below))
@@ -242,26 +242,17 @@ def _children_of(store: Store, together: Together, node: int, members: Array) ->
 
 @kernel
 def _try_block(
-    words: Array,
-    together: Together,
-    start: int,
-    members: Array,
-    begin: int,
-    end: int,
-    sets: Array,
-    pairs: Array,
-    total: int,
-    tally: Array,
+    words: Array, together: Together, start: int, members: Array, sets: Array, pairs: Array, total: int, tally: Array
 ) -> int:
     width, first = words[start], first_row(words, start)
-    count = _with_common_rows(words, together, start, members, begin, end, sets)
+    count = _with_common_rows(words, together, start, members, sets)
     # Candidates wait where the pairs go that they may become: there are never fewer.
     end = total
     for i in range(count):
         for word in range(width):
             left = sets[i * width + word]
             while left:
-                pairs[end] = members[begin + i] << 32 | (64 * word + lowest_bit(left))
+                pairs[end] = members[i] << 32 | (64 * word + lowest_bit(left))
                 left &= left - 1
                 end += 1
     tally[TALLY_CANDIDATES] += end - total
@@ -280,11 +271,9 @@ def _try_block(
 
 
 @kernel
-def _with_common_rows(
-    words: Array, together: Together, start: int, members: Array, begin: int, end: int, sets: Array
-) -> int:
+def _with_common_rows(words: Array, together: Together, start: int, members: Array, sets: Array) -> int:
     """Keeps the events whose bins have rows in common, with the set of these rows; returns how many there are."""
-    values, count, width = together.values, end - begin, words[start]
+    values, count, width = together.values, len(members), words[start]
     for i in range(count):
         for word in range(width):
             sets[i * width + word] = words[start + IN_USE + word]
@@ -293,7 +282,7 @@ def _with_common_rows(
         column = words[at] * together.size
         kept = 0
         for i in range(count):
-            event = members[unsigned(begin + i)]
+            event = members[unsigned(i)]
             value = values[unsigned(column + event)]
             of_bin = at + SETS + width * ((value != LEAST) + bin_of(words, at, value))
             if width == WIDEST:  # most are: by hand, since the compiler cannot know that the sets stand apart
@@ -308,7 +297,7 @@ def _with_common_rows(
                     common = sets[i * width + word] & words[of_bin + word]
                     sets[kept * width + word] = common
                     some |= common
-            members[begin + kept] = event
+            members[kept] = event
             kept += some != 0
         count = kept
         if count == 0:
@@ -319,24 +308,14 @@ def _with_common_rows(
 
 @kernel
 def _try_leaf(
-    words: Array,
-    together: Together,
-    start: int,
-    rows: int,
-    members: Array,
-    begin: int,
-    end: int,
-    pairs: Array,
-    total: int,
-    tally: Array,
+    words: Array, together: Together, start: int, rows: int, members: Array, pairs: Array, total: int, tally: Array
 ) -> int:
     for i in range(rows):
-        for j in range(begin, end):
-            event = members[j]
+        for event in members:
             if holds(words, words[start + 2 * i + 1], together, event):
                 pairs[total] = event << 32 | box_of(words[start + 2 * i])
                 total += 1
-    tally[TALLY_CANDIDATES] += rows * (end - begin)
+    tally[TALLY_CANDIDATES] += rows * len(members)
     return total
 
 

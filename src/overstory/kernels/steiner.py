@@ -35,6 +35,14 @@ class Graph(NamedTuple):
     mutual: bool
 
 
+class Instances(NamedTuple):
+    """From the root of each to its terminals: those between offsets i and i + 1."""
+
+    roots: Array
+    offsets: Array
+    terminals: Array
+
+
 class Trees(NamedTuple):
     """Of instance i: what its tree costs, infinite if a terminal cannot be reached, and between offsets i and i + 1 its
     links, each behind those that lead to it."""
@@ -80,7 +88,8 @@ def steiner_trees(
     kind = distances.far.dtype
     no_way = np.inf if kind.kind == "f" else float(np.iinfo(kind).max)
     costs, offsets = np.empty(len(roots)), np.zeros(len(roots) + 1, np.int64)
-    links = _all_trees(graph, distances, no_way, roots, terminal_offsets, terminals, starts, costs, offsets)
+    instances = Instances(roots, terminal_offsets, terminals)
+    links = _all_trees(graph, distances, no_way, instances, starts, costs, offsets)
     return Trees(costs, offsets, links)
 
 
@@ -110,13 +119,12 @@ def _all_trees(
     graph: Graph,
     distances: Distances,
     no_way: float,
-    roots: Array,
-    terminal_offsets: Array,
-    terminals: Array,
+    instances: Instances,
     starts: int,
     costs: Array,
     offsets: Array,
 ) -> Array:
+    roots, terminal_offsets, terminals = instances
     work = _new_work(len(graph.offsets) - 1)
     links = np.empty(1024, np.int64)
     total, stamp = 0, 0

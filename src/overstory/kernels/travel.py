@@ -10,6 +10,8 @@ goes just where the marks lead; only where there are rows are all links of a bro
 depend on the order in which frames go.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
@@ -26,11 +28,27 @@ from overstory.kernels.metering import (
 )
 from overstory.kernels.nothing import NONE
 from overstory.kernels.store import with_room
-from overstory.kernels.wants import MARK, Marks, empty_marks, holds, mark_ways, wants_of
+from overstory.kernels.wants import MARK, Event, Marks, empty_marks, holds, mark_ways, wants_of
 
 # A frame that waits: the link that it crosses, NONE at the start; the broker that it comes from, or starts at; the
 # first of its nodes; whether somebody behind the link wants it; the delay until it arrives.
 FRAME = np.dtype([(name, np.int64) for name in ("link", "source", "first", "wanted", "delay")])
+
+
+class Found(NamedTuple):
+    """For one event: the nodes on its ways, and who wants it there (see ``wants_of``)."""
+
+    nodes: Array
+    wants: Array
+
+
+class Arrival(NamedTuple):
+    """A frame at a broker: its number, the first of its nodes, and the delay until then."""
+
+    frame: int
+    broker: int
+    node: int
+    delay: int
 
 
 @kernel
@@ -40,7 +58,6 @@ def travel(rules: Rules, ways: Ways, rows: Rows, totals: Totals) -> None:
     wants = np.empty((3, 64), np.int64)
     starts = np.empty(64, np.int64)
     waiting = np.empty(64, FRAME)
-    widest = np.bincount(rules.link_source).max() if len(rules.link_source) else 0  # copies of a frame are no more
     frame = 0
     for row in range(len(rows.part)):
         for i in range(rows.offsets[row], rows.offsets[row + 1]):
@@ -49,12 +66,13 @@ def travel(rules: Rules, ways: Ways, rows: Rows, totals: Totals) -> None:
         totals.counts[part, EVENTS] += rows.events[row]
         totals.publisher_bytes[part, rows.publisher[row]] += rows.bytes[row]
         entry = rules.publisher_broker[rows.publisher[row]]
+        event = Event(row, row + 1, entry, part, rows.events[row], rows.bytes[row])
         count, wants = wants_of(rules, rows, row, marks, wants)
-        entered, starts, nodes = mark_ways(rules, ways, entry, row, marks, nodes, wants, count, starts)
+        entered, starts, nodes = mark_ways(rules, ways, event, marks, nodes, wants, count, starts)
         if entered:
             waiting = with_room(waiting, entered)
             height = _start(rules, rows, row, marks, nodes, starts, entered, waiting)
-            frame, waiting = _send(rules, rows, row, totals, marks, nodes, wants, frame, waiting, height, widest)
+            frame, waiting = _send(rules, event, totals, marks, Found(nodes, wants), frame, waiting, height)
 
 
 @inlined
@@ -89,23 +107,21 @@ def _carry(nodes: Array, waiting: Array, place: int, node: int, wanted: bool) ->
 @kernel
 def _send(  # noqa: C901
     rules: Rules,
-    rows: Rows,
-    row: int,
+    event: Event,
     totals: Totals,
     marks: Marks,
-    nodes: Array,
-    wants: Array,
+    found: Found,
     frame: int,
     waiting: Array,
     height: int,
-    widest: int,
 ) -> tuple[int, Array]:
     """The last of those that wait is taken next. Returns the number of the last frame.
 
     All in one, and each array under a name of its own: to hand tuples of arrays on, even to what is inlined, is to
     count the owners of each of them, which would take three quarters of the time.
     """
-    stamp, part, events, size = row + 1, rows.part[row], rows.events[row], rows.bytes[row]
+    stamp, part, events, size, widest = event.stamp, event.part, event.events, event.bytes, marks.widest
+    nodes, wants = found
     link_frames, link_bytes, counts = totals.link_frames[part], totals.link_bytes[part], totals.counts[part]
     link_target, link_delay, crossed, arrived = rules.link_target, rules.link_delay, marks.crossed, marks.arrived
     tree_nodes, edge_offsets, edge_node = rules.nodes, rules.edge_offsets, rules.edge_node
@@ -175,46 +191,35 @@ def _send(  # noqa: C901
                 waiting[place].wanted |= wanted
             node = np.int64(nodes[node].following)
         if len(rules.access_offsets) > 1:
-            _serve_by_rows(rules, rows, row, totals, marks, nodes, first, broker, delay, frame)
+            _serve_by_rows(rules, event, totals, marks, nodes, Arrival(frame, broker, first, delay))
     return frame, waiting
 
 
 @kernel
-def _serve_by_rows(
-    rules: Rules,
-    rows: Rows,
-    row: int,
-    totals: Totals,
-    marks: Marks,
-    nodes: Array,
-    node: int,
-    broker: int,
-    delay: int,
-    frame: int,
-) -> None:
+def _serve_by_rows(rules: Rules, event: Event, totals: Totals, marks: Marks, nodes: Array, arrival: Arrival) -> None:
     """The copies that clients of the broker get although they want nothing of them."""
-    brokers = rules.place.shape[1]
+    brokers, node = rules.place.shape[1], arrival.node
     while node != NONE:
         flow = np.int64(rules.nodes[node].flow if node < len(rules.nodes) else nodes[node].flow)
-        at = flow * brokers + broker
+        at = flow * brokers + arrival.broker
         for given in range(rules.access_offsets[at], rules.access_offsets[at + 1]):
             group = rules.access_group[given]
-            if holds(marks, rules.access_row[given], row) and marks.served[group] != frame:
-                totals.counts[rows.part[row], DISCARDS] += rows.events[row] * rules.group_size[group]
-                _copy(rows, row, totals, marks, group, delay, frame)
+            if holds(marks, rules.access_row[given], event.row) and marks.served[group] != arrival.frame:
+                totals.counts[event.part, DISCARDS] += event.events * rules.group_size[group]
+                _copy(event, totals, marks, group, arrival)
         node = np.int64(nodes[node].following)
 
 
 @inlined
-def _copy(rows: Rows, row: int, totals: Totals, marks: Marks, group: int, delay: int, frame: int) -> None:
+def _copy(event: Event, totals: Totals, marks: Marks, group: int, arrival: Arrival) -> None:
     """One for each client of the group, but one a frame."""
-    if marks.served[group] == frame:
+    if marks.served[group] == arrival.frame:
         return
-    marks.served[group] = frame
-    totals.group_copies[rows.part[row], group] += rows.events[row]
-    totals.group_bytes[rows.part[row], group] += rows.bytes[row]
-    totals.group_delay[group] += rows.events[row] * delay
-    totals.group_latest[group] = max(totals.group_latest[group], delay)
+    marks.served[group] = arrival.frame
+    totals.group_copies[event.part, group] += event.events
+    totals.group_bytes[event.part, group] += event.bytes
+    totals.group_delay[group] += event.events * arrival.delay
+    totals.group_latest[group] = max(totals.group_latest[group], arrival.delay)
 
 
 @kernel

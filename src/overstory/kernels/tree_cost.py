@@ -5,10 +5,26 @@ An instance crosses the links of the least subtree that holds its root and its t
 along the root's way to where the last terminal leaves it, and down everywhere else.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE
+
+
+class Tree(NamedTuple):
+    parent: Array
+    down: Array
+    up: Array
+
+
+class Instances(NamedTuple):
+    """From the root of each to its terminals: those between offsets i and i + 1."""
+
+    roots: Array
+    offsets: Array
+    terminals: Array
 
 
 @kernel
@@ -16,7 +32,8 @@ def tree_costs(
     parent: Array, down: Array, up: Array, roots: Array, terminal_offsets: Array, terminals: Array, out: Array
 ) -> None:
     """Sets ``out[i]`` to the price of all links that instance i crosses."""
-    _carry(parent, down, up, roots, terminal_offsets, terminals, out, np.zeros(len(roots)), np.zeros(len(parent)))
+    instances = Instances(roots, terminal_offsets, terminals)
+    _carry(Tree(parent, down, up), instances, out, np.zeros(len(roots)), np.zeros(len(parent)))
 
 
 @kernel
@@ -25,21 +42,14 @@ def tree_traffic(
 ) -> None:
     """Adds to ``out[v]`` the weights of the instances that cross the link between v and its parent, either way."""
     free = np.zeros(len(parent))
-    _carry(parent, free, free, roots, terminal_offsets, terminals, np.empty(len(roots)), weights, out)
+    instances = Instances(roots, terminal_offsets, terminals)
+    _carry(Tree(parent, free, free), instances, np.empty(len(roots)), weights, out)
 
 
 @kernel
-def _carry(
-    parent: Array,
-    down: Array,
-    up: Array,
-    roots: Array,
-    terminal_offsets: Array,
-    terminals: Array,
-    costs: Array,
-    weights: Array,
-    traffic: Array,
-) -> None:
+def _carry(tree: Tree, instances: Instances, costs: Array, weights: Array, traffic: Array) -> None:
+    parent, down, up = tree
+    roots, terminal_offsets, terminals = instances
     reached = np.full(len(parent), NONE, np.int64)  # by broker: the last instance whose subtree it is in
     above = np.full(len(parent), NONE, np.int64)  # by broker: the last instance on whose root's way to the top it is
     for i in range(len(roots)):

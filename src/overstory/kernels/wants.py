@@ -18,6 +18,25 @@ from overstory.kernels.nothing import NONE
 from overstory.kernels.store import with_room
 
 
+class Event(NamedTuple):
+    """A row on its way: its number, the mark that it leaves, where it is published, and what is counted for it."""
+
+    row: int
+    stamp: int
+    entry: int
+    part: int
+    events: int
+    bytes: int
+
+
+class Steered(NamedTuple):
+    """An event in a steered flow, and the mark that it leaves at brokers."""
+
+    flow: int
+    stamp: int
+    mark: int
+
+
 class Marks(NamedTuple):
     """Scratch. A mark stands if it is the number of the row, or of the frame."""
 
@@ -28,6 +47,7 @@ class Marks(NamedTuple):
     arrived: Array  # by broker
     served: Array  # by group: the last frame that it got a copy of
     crossed: Array  # by link: see CROSSED
+    widest: int  # links that leave a broker, at most: copies of a frame are no more
 
 
 # Of a node, apart from the marks: whether it is on the way to somebody who wants the event, or at it. If so, the first
@@ -55,6 +75,7 @@ def empty_marks(rules: Rules) -> Marks:
         np.zeros(brokers, np.int64),
         np.zeros(len(rules.group_broker), np.int64),
         np.zeros(len(rules.link_delay), CROSSED),
+        np.bincount(rules.link_source).max() if len(rules.link_source) else 0,
     )
 
 
@@ -88,51 +109,51 @@ def wants_of(rules: Rules, rows: Rows, row: int, marks: Marks, wants: Array) -> 
 
 @kernel
 def mark_ways(
-    rules: Rules, ways: Ways, entry: int, row: int, marks: Marks, nodes: Array, wants: Array, count: int, starts: Array
+    rules: Rules, ways: Ways, event: Event, marks: Marks, nodes: Array, wants: Array, count: int, starts: Array
 ) -> tuple[int, Array, Array]:
     """The nodes at the publishing broker of all flows that the event enters and may travel in: how many, and which.
     And all nodes, which may have become more."""
-    entered, starts = _enter(rules, entry, row, marks, nodes, wants, count, starts)
+    entered, starts = _enter(rules, event, marks, nodes, wants, count, starts)
     for want in range(count):
         flow = wants[0, want]
-        if marks.entered[flow] != row + 1:
+        if marks.entered[flow] != event.stamp:
             continue
         if rules.flow_tree[flow] == NONE:
             wants[2, want], marks.top[flow] = marks.top[flow], want
             continue
         node = rules.place[rules.flow_tree[flow], rules.group_broker[rules.member_group[wants[1, want]]]]
         if node != NONE:
-            _mark_way(rules, marks, nodes, flow, node, row + 1)
+            _mark_way(rules, marks, nodes, flow, node, event.stamp)
             wants[2, want], nodes[node].want = nodes[node].want, want
     used = len(rules.nodes)
     for i in range(entered):
         flow = starts[i]
         if rules.flow_tree[flow] == NONE:
             starts[i] = used
-            used, nodes = _steer(rules, ways, entry, flow, row, marks, nodes, wants, used)
+            used, nodes = _steer(rules, ways, event, flow, marks, nodes, wants, used)
         else:
-            starts[i] = rules.place[rules.flow_tree[flow], entry]
+            starts[i] = rules.place[rules.flow_tree[flow], event.entry]
     return entered, starts, nodes
 
 
 @inlined
 def _enter(
-    rules: Rules, entry: int, row: int, marks: Marks, nodes: Array, wants: Array, count: int, flows: Array
+    rules: Rules, event: Event, marks: Marks, nodes: Array, wants: Array, count: int, flows: Array
 ) -> tuple[int, Array]:
     """The flows that the event enters: those with rows, and those in which somebody wants it."""
     entered = 0
     for i in range(len(rules.flow_watched) + count):
         watched = i < len(rules.flow_watched)
         flow = rules.flow_watched[i] if watched else wants[0, i - len(rules.flow_watched)]
-        if marks.entered[flow] == row + 1 or not holds(marks, rules.flow_events[flow], row):
+        if marks.entered[flow] == event.stamp or not holds(marks, rules.flow_events[flow], event.row):
             continue
         here = NONE
         if rules.flow_tree[flow] != NONE:
-            here = rules.place[rules.flow_tree[flow], entry]
+            here = rules.place[rules.flow_tree[flow], event.entry]
             if here == NONE:
                 continue  # only in a plan that breaks the law
-            _mark(nodes, here, row + 1, NONE, NONE)
-        marks.entered[flow], marks.top[flow] = row + 1, here
+            _mark(nodes, here, event.stamp, NONE, NONE)
+        marks.entered[flow], marks.top[flow] = event.stamp, here
         flows = with_room(flows, entered + 1)
         flows[entered] = flow
         entered += 1
@@ -167,12 +188,13 @@ def _mark_way(rules: Rules, marks: Marks, nodes: Array, flow: int, node: int, st
 
 @kernel
 def _steer(
-    rules: Rules, ways: Ways, entry: int, flow: int, row: int, marks: Marks, nodes: Array, wants: Array, used: int
+    rules: Rules, ways: Ways, event: Event, flow: int, marks: Marks, nodes: Array, wants: Array, used: int
 ) -> tuple[int, Array]:
     """Adds the nodes of a steered flow, that at the publishing broker first. Returns how many are in use now."""
-    line = ways.row[entry]
-    mark = (row + 1) * len(rules.flow_tree) + flow
-    used, nodes = _step(marks, nodes, used, flow, row, mark, entry, NONE, NONE)
+    line = ways.row[event.entry]
+    mark = event.stamp * len(rules.flow_tree) + flow
+    steered = Steered(flow, event.stamp, mark)
+    used, nodes = _step(marks, nodes, used, steered, event.entry, NONE, NONE)
     want = marks.top[flow]
     while want != NONE:
         following = wants[2, want]
@@ -180,7 +202,7 @@ def _steer(
         broker, below = end, NONE
         while marks.step[broker].mark != mark:
             link = ways.link[line, broker]
-            used, nodes = _step(marks, nodes, used, flow, row, mark, broker, below, link)
+            used, nodes = _step(marks, nodes, used, steered, broker, below, link)
             broker, below = rules.link_source[link], used - 1
         if below != NONE:
             here = marks.step[broker].node
@@ -193,10 +215,10 @@ def _steer(
 
 @inlined
 def _step(
-    marks: Marks, nodes: Array, used: int, flow: int, row: int, mark: int, broker: int, child: int, link: int
+    marks: Marks, nodes: Array, used: int, steered: Steered, broker: int, child: int, link: int
 ) -> tuple[int, Array]:
     nodes = with_room(nodes, used + 1)
-    _mark(nodes, used, row + 1, child, link)
-    nodes[used].flow = flow
-    marks.step[broker].mark, marks.step[broker].node = mark, used
+    _mark(nodes, used, steered.stamp, child, link)
+    nodes[used].flow = steered.flow
+    marks.step[broker].mark, marks.step[broker].node = steered.mark, used
     return used + 1, nodes

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from overstory.kernels.branching import lowest_hops
+from overstory.kernels.branching import Candidates, Places, Rows, lowest_hops
 from overstory.kernels.distances import KINDS
 from overstory.kernels.ways import ways_from
 from overstory.matching import FilterIndex, FrozenIndex, freeze
@@ -69,8 +69,8 @@ def use_every_kernel(folder: Path) -> None:
     entries_of(plan, known)
     problems_of_plan(scenario, plan, known.publishers)
     alone = np.zeros(1, np.int64)
-    lone = np.full((1, 1), -1), np.zeros((1, 1), np.int64)
-    lowest_hops(alone, *lone, alone, np.arange(2), alone, np.arange(2), alone, *np.empty((3, 1), np.int64))
+    lone = Candidates(alone, np.full((1, 1), -1), np.zeros((1, 1), np.int64))
+    lowest_hops(lone, Rows(alone, np.arange(2), alone), Places(np.arange(2), alone))
     flood_prices(scenario.network)
 
 

@@ -24,7 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.kernels.branching import lowest_hops
+from overstory.kernels.branching import Candidates, Places, lowest_hops
+from overstory.kernels.branching import Rows as MatchedRows
 from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import cheapest_paths
 from overstory.model.plan import EVERYTHING, Plan
@@ -209,11 +210,8 @@ def counted_hops(
     for number, (ground, (parents, depths)) in enumerate(zip(grounds, trees, strict=True)):
         candidate_of = np.full(len(same), NONE)
         candidate_of[[each.predicate for each in ground.candidates]] = np.arange(len(ground.candidates))
-        out = np.empty((3, len(keys)), np.int64)
-        found = lowest_hops(
-            candidate_of, parents, depths, roots, offsets, keys % len(same), ground.broker_offsets, ground.brokers, *out
-        )
-        which, mine, hops = out[:, :found]
+        matched, places = MatchedRows(roots, offsets, keys % len(same)), Places(ground.broker_offsets, ground.brokers)
+        which, mine, hops = lowest_hops(Candidates(candidate_of, parents, depths), matched, places)
         distinct, at = np.unique(np.stack([which, roots[mine], hops]), axis=1, return_inverse=True)
         events = np.zeros(distinct.shape[1], np.int64)
         np.add.at(events, at.reshape(-1), rows.events[mine])

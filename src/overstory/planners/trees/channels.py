@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels.channels import flood_costs
+from overstory.kernels.channels import Links, Lists, flood_costs
 from overstory.model.network import Ints, Network
 
 Owners = frozenset[int]  # the channels at the beginning whose members these are
@@ -177,7 +177,7 @@ class Channels:
 
     def _grow(self, rows_of: dict[Owners, list[int]]) -> None:
         """Prices of those rows' roots that are not known."""
-        ground, network = self.ground, self.ground.network
+        ground = self.ground
         asked = {}
         for owners, rows in rows_of.items():
             missing = {ground.roots[row] for row in rows} - self.prices.get(owners, {}).keys()
@@ -186,19 +186,9 @@ class Channels:
         if not asked:
             return
         members = [brokers_of(ground.members, owners) for owners in asked]
-        roots = [root for each in asked.values() for root in each]
-        out = np.empty(len(roots))
-        flood_costs(
-            network.offsets,
-            network.targets,
-            network.prices,
-            network.back,
-            _offsets(members),
-            np.concatenate(members),
-            _offsets(list(asked.values())),
-            np.array(roots, np.int64),
-            out,
-        )
+        roots = [np.array(each, np.int64) for each in asked.values()]
+        out = np.empty(sum(len(each) for each in roots))
+        flood_costs(links_of(ground.network), _lists(members), _lists(roots), out)
         self.trees += len(asked)
         prices = iter(out.tolist())
         for owners, each in asked.items():
@@ -209,5 +199,10 @@ def brokers_of(members: list[Ints], owners: Iterable[int]) -> Ints:
     return np.unique(np.concatenate([members[each] for each in owners]))
 
 
-def _offsets(lists: list[Ints] | list[list[int]]) -> Ints:
-    return np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int64)
+def links_of(network: Network) -> Links:
+    return Links(network.offsets, network.targets, network.prices, network.back)
+
+
+def _lists(lists: list[Ints]) -> Lists:
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int64)
+    return Lists(offsets, np.concatenate(lists))

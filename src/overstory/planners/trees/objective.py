@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from overstory.kernels.coalesced import Rows, Trees, Units, best_moves, coalesced_costs
+from overstory.kernels.coalesced import Rows, Trees, UnitRows, Units, best_moves, coalesced_costs
 from overstory.kernels.nothing import NONE
 from overstory.model.network import Ints, Network
 from overstory.planners.trees.demand import Demand
@@ -50,9 +50,9 @@ class Objective:
         costs = np.empty(len(self.rows.roots))
         coalesced_costs(trees, self.rows, self.units, groups, costs)
         of_unit = self.matches.tocsc()
-        rows_of = of_unit.indptr.astype(np.int64), of_unit.indices.astype(np.int64)
+        rows_of = UnitRows(of_unit.indptr.astype(np.int64), of_unit.indices.astype(np.int64))
         candidates = self._candidates(groups, len(parents) - 1)
-        best_moves(trees, self.rows, self.units, groups, *rows_of, candidates, costs, ROUNDS)
+        best_moves(trees, self.rows, self.units, groups, rows_of, candidates, costs, ROUNDS)
         return groups
 
     def _candidates(self, groups: Ints, common: int) -> Ints:

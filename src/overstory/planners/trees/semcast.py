@@ -23,7 +23,7 @@ from overstory.model.plan import EVERYTHING, Value
 from overstory.model.scenario import Scenario
 from overstory.model.tables import FILTERS, FLOWS, MEMBERS, TREE, TREES
 from overstory.planners.steps import Steps
-from overstory.planners.trees.channels import Channels, Ground, Owners, brokers_of
+from overstory.planners.trees.channels import Channels, Ground, Owners, brokers_of, links_of
 from overstory.planners.trees.demand import Demand, Rows, demand_of
 from overstory.planners.trees.spelling import NOTHING, Spelling, unions
 
@@ -208,7 +208,7 @@ def _links(columns: _Columns, ids: Ints, schema: pa.Schema, more: list[str] | No
 def tree_of(network: Network, members: Ints) -> Ints:
     """The parent of each broker."""
     parent, total = np.empty(len(network), np.int64), np.empty(len(network))
-    channel_tree(network.offsets, network.targets, network.prices, network.back, members, parent, total)
+    channel_tree(links_of(network), members, parent, total)
     return parent
 
 
