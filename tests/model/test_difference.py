@@ -55,20 +55,22 @@ def assert_as_plain(one: Plan, other: Plan) -> None:
         == partners
     )
     mine, theirs, before, after = members(one), members(other), links(one), links(other)
-    expected = {(u, v) for u, (v, _) in partners.items()}
+    expected: set[tuple[int | None, int | None]] = {(u, v) for u, (v, _) in partners.items()}
     expected |= {(u, None) for u in mine.keys() - partners.keys()}
     expected |= {(None, v) for v in theirs.keys() - {v for v, _ in partners.values()}}
     assert {(tree.first, tree.second) for tree in found.trees} <= expected
     assert len(found.trees) + found.same_trees == len(expected)
     trees = {(tree.first, tree.second): tree for tree in found.trees}
     for u, v in expected:
-        old, new = before.get(u, set()), after.get(v, set())  # type: ignore[call-overload]
+        old, new = (set() if flow is None else some[flow] for flow, some in ((u, before), (v, after)))
         same = u is not None and v is not None and old == new and mine[u] == theirs[v]
         assert same == ((u, v) not in trees)
         if not same:
             assert set(trees[u, v].added) == new - old
             assert set(trees[u, v].removed) == old - new
-            assert trees[u, v].subscriptions == (len(mine.get(u, ())), len(theirs.get(v, ())))
+            assert trees[u, v].subscriptions == tuple(
+                0 if flow is None else len(some[flow]) for flow, some in ((u, mine), (v, theirs))
+            )
     used = [set().union(*some.values()) for some in (before, after)]
     assert found.links == (len(used[0]), len(used[1]))
     assert found.common_links == len(used[0] & used[1])
@@ -85,12 +87,14 @@ def assert_as_plain(one: Plan, other: Plan) -> None:
 
 
 def assert_filters_as_plain(one: Plan, other: Plan, partner: dict[int, int]) -> None:
-    """Rows go by the second plan's flow where there is one, else by the first's, marked."""
-    old = {((partner[f],) if f in partner else (f, "gone"), u, v): text for (f, u, v), text in filters(one).items()}
-    new = {((f,), u, v): text for (f, u, v), text in filters(other).items()}
+    """Rows go by the second plan's flow where there is one, else by the first's."""
+    old = {(partner.get(f), None if f in partner else f, u, v): text for (f, u, v), text in filters(one).items()}
+    new: dict[tuple[int | None, int | None, int, int], str] = {
+        (f, None, u, v): text for (f, u, v), text in filters(other).items()
+    }
     expected = {(*key, old.get(key), new.get(key)) for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
     found = {
-        ((c.second,) if c.second is not None else (c.first, "gone"), c.source, c.target, c.before, c.after)
+        (c.second, None if c.second is not None else c.first, c.source, c.target, c.before, c.after)
         for c in difference(one, other).filters
     }
     assert found == expected

@@ -54,8 +54,9 @@ SPARE = ("duplicates", "trees", "in sample", "core", "bound")  # of these, which
 
 LINK_COLUMNS = ("source", "target", "price", "frames", "bytes")
 CERTIFIED = ("lower_bound", "lower_bound_held_out")
-BOUNDS = (*CERTIFIED, "lower_bound_estimate", "bounded")
-MONEY = ("cost", "core", "access", "upkeep", "control", "cost_fit", "cost_held_out", "flood", *BOUNDS[:3])
+BOUND_COSTS = (*CERTIFIED, "lower_bound_estimate")
+BOUNDS = (*BOUND_COSTS, "bounded")
+MONEY = ("cost", "core", "access", "upkeep", "control", "cost_fit", "cost_held_out", "flood", *BOUND_COSTS)
 MOST_LINKS = 10  # whose predicted traffic a plan tells
 
 
@@ -147,7 +148,7 @@ def run_score(arguments: argparse.Namespace) -> None:
         links = {"links": links_as_dicts(scenario.network, traffic)}
         print_json({"plan": str(arguments.plan), **result_as_dict(result), "set_up": set_up, **links})
     else:
-        _print_score(card, scenario.settings.currency)
+        print_score(card, scenario.settings.currency)
         print(about_results([result], set_up))
         if arguments.links:
             print(f"\n{links_table(scenario.network, traffic)}")
@@ -155,7 +156,7 @@ def run_score(arguments: argparse.Namespace) -> None:
         raise InfeasibleError(f"the plan {arguments.plan} exceeds a limit: {'; '.join(card.exceeded)}")
 
 
-def _print_score(card: Scorecard, currency: str) -> None:
+def print_score(card: Scorecard, currency: str) -> None:
     for name, value in msgspec.to_builtins(card).items():
         unit = "" if value is None else unit_of(name, currency)
         if name == "exceeded":
