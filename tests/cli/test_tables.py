@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 
 from overstory.cli.engine import Scored
-from overstory.cli.plan import COLUMNS, about_results, results_table
+from overstory.cli.plan import COLUMNS, about_results, print_score, results_table
 from overstory.cli.tables import WIDTH, shown_down, table
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.studio.views import PlanView
@@ -72,3 +73,23 @@ def test_a_bound_of_a_part_says_so_and_names_its_estimate() -> None:
     assert said[0].startswith("spt: dual ascent bounds 25.0% of the log")
     assert "about 800, core +25.0%, an estimate and no bound" in said[0]
     assert said[1] == "once for all plans: starting Spark 5.2 s"
+
+
+def test_costs_have_the_currency_of_the_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes and milliseconds have their units with and without it."""
+    card = msgspec.structs.replace(
+        NOTHING, cost=1234.5, lower_bound=9.5, core_bytes=4000, max_delay=1.5, mean_delay=None
+    )
+    print_score(card, "EUR")
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert (lines["cost"], lines["lower_bound"], lines["flood"]) == ("1,234.5 EUR", "9.5 EUR", "0 EUR")
+    assert (lines["core_bytes"], lines["max_delay"], lines["mean_delay"]) == ("4,000 bytes", "1.5 ms", "–")
+    assert {name for name, value in lines.items() if "EUR" in value} == {
+        *("cost", "core", "access", "upkeep", "control", "cost_fit", "cost_held_out", "flood"),
+        *("lower_bound", "lower_bound_held_out", "lower_bound_estimate"),
+    }
+    print_score(card, "")
+    bare = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert (bare["cost"], bare["core_bytes"]) == ("1,234.5", "4,000 bytes")
+    assert about_results([result("spt", 1.0)], {}, "EUR").splitlines()[0] == "costs and bounds are in EUR"
+    assert "costs" not in about_results([result("spt", 1.0)], {})

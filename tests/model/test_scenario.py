@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -210,6 +211,17 @@ def test_a_fingerprint_changes_with_the_content(tmp_path: Path) -> None:
         write_scenario(folder, **arguments)
         found.append(Scenario(folder, arguments["settings"], **arguments["tables"]).fingerprint)
     assert len(set(found)) == len(changes)
+
+
+def test_a_currency_leaves_plans_valid(tmp_path: Path) -> None:
+    """It is only printed."""
+    found = {}
+    for currency in ("", "EUR"):
+        folder = write(tmp_path / f"in {currency}", settings=msgspec.structs.replace(SETTINGS, currency=currency))
+        scenario = read_scenario(folder)
+        assert scenario.settings.currency == currency
+        found[currency] = scenario.fingerprint
+    assert found[""] == found["EUR"]
 
 
 def test_a_fingerprint_sees_what_is_null(tmp_path: Path) -> None:

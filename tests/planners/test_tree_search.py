@@ -9,7 +9,7 @@ import pytest
 from overstory.errors import UsageError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
-from overstory.model.plan import Plan, Value
+from overstory.model.plan import Plan, Value, read_plan
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.validate import problems_of_plan
 from overstory.pipeline.workbench import Workbench
@@ -19,7 +19,7 @@ from overstory.planners.trees.clusters import ground_of
 from overstory.planners.trees.demand import Demand, demand_of
 from overstory.planners.trees.objective import Objective
 from overstory.planners.trees.spanning import cost_on, priced
-from overstory.planners.trees.tree_search import configurations, search
+from overstory.planners.trees.tree_search import MOST_LINKS, configurations, search
 
 from .scenarios import law_is_kept, line_of_brokers, random_scenarios
 from .steps import Steps
@@ -62,6 +62,29 @@ def test_the_cheapest_of_all_configurations_is_taken(scenarios: list[Scenario]) 
             assert tried[0].name == "one tree"
             least = min(judge.cost(each.groups, each.parents) for each in tried)
             assert judge.cost(found.groups, found.parents) == least
+
+
+def test_a_plan_tells_what_the_alternatives_cost(scenarios: list[Scenario], tmp_path: Path) -> None:
+    """Relative to the choice, as the part that it chooses by prices them; one tree is always among them."""
+    told = 0
+    for number, scenario in enumerate(scenarios):
+        asked, plan = demand(scenario), planned(scenario)
+        if not len(asked.fit.roots) or not len(asked.choose.roots):
+            continue
+        judge, fit = (Objective(asked, rows, scenario.settings.coalesce) for rows in (asked.choose, asked.fit))
+        most = max(2, MOST_LINKS // max(len(scenario.network) - 1, 1))
+        tried = configurations(ground_of(asked, asked.fit), asked, fit, most, 0)
+        costs = {each.name: judge.cost(each.groups, each.parents) for each in tried}
+        found, least = plan.header.alternatives, min(costs.values())
+        assert found.keys() == (costs.keys() if least > 0 else set())
+        for name, cost in found.items():
+            assert cost == pytest.approx(costs[name] / least, rel=1e-5)
+        if found:
+            assert min(found.values()) == 1 <= found["one tree"]
+        plan.write(tmp_path / str(number))
+        assert read_plan(tmp_path / str(number)).header.alternatives == found
+        told += found.get("one tree", 1) > 1
+    assert told > 1
 
 
 def test_without_coalescing_costs_are_those_of_each_flow(scenarios: list[Scenario]) -> None:

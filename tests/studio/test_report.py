@@ -311,3 +311,13 @@ def test_what_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
         written(tmp_path, grid(2, 1), [])
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_costs_have_a_currency_if_the_scenario_has_one(tmp_path: Path) -> None:
+    network, path = grid(4, 3), tmp_path / "report.html"
+    plans = [view(network, "cheap", cost=1000.0)]
+    write_report(path, "A title", {}, network, None, None, None, plans, "", currency="<EUR>")
+    assert "What the plans cost, in &lt;EUR&gt;" in path.read_text()
+    assert "is the cheapest, at 1,000 &lt;EUR&gt;" in path.read_text()
+    write_report(path, "A title", {}, network, None, None, None, plans, "")
+    assert "<caption>What the plans cost</caption>" in path.read_text()

@@ -10,10 +10,13 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import NoReturn
 
 from overstory.cli import bursts as bursts_command
 from overstory.cli import demo as demo_command
+from overstory.cli import diff as diff_command
+from overstory.cli import explain as explain_command
 from overstory.cli import filter as filter_command
 from overstory.cli import lab as lab_command
 from overstory.cli import plan as plan_command
@@ -23,7 +26,16 @@ from overstory.errors import InfeasibleError, OverstoryError, StalePlanError, Us
 
 OK, FAILED, STALE, INFEASIBLE, USAGE = 0, 1, 3, 4, 64
 CODES = ((UsageError, USAGE), (StalePlanError, STALE), (InfeasibleError, INFEASIBLE), (OverstoryError, FAILED))
-COMMANDS = (demo_command, scenario_command, plan_command, bursts_command, lab_command, filter_command)
+COMMANDS = (
+    demo_command,
+    scenario_command,
+    plan_command,
+    diff_command,
+    explain_command,
+    bursts_command,
+    lab_command,
+    filter_command,
+)
 
 
 class Arguments(argparse.ArgumentParser):
@@ -35,6 +47,7 @@ class Arguments(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     arguments = Arguments(prog="overstory", description="Publish/subscribe that plans its own trees.")
+    arguments.add_argument("--version", action="version", version=f"overstory {version('overstory')}", help="print it")
     commands = arguments.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_to(commands)

@@ -22,7 +22,7 @@ def add_to(commands: Any) -> None:
         description="Ranks subscriptions by the covered ones that their removal would uncover, and predicts what each "
         "routing policy would send: messages on a link, on average, and publications that would cross links in vain.",
     )
-    command.add_argument("scenario", metavar="DIR", type=Path)
+    command.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     command.add_argument("--plan", metavar="PLAN", type=Path, help="whose trees to take (default: one spanning tree)")
     command.add_argument("--top", type=int, default=20, metavar="N", help="how many to show (default: %(default)s)")
     command.add_argument(

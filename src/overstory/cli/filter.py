@@ -20,7 +20,7 @@ def add_to(commands: Any) -> None:
     verbs = command.add_subparsers(metavar="VERB", required=True)
 
     evaluate = verbs.add_parser("eval", help="evaluate a filter on an event: true, false or unknown")
-    evaluate.add_argument("filter", metavar="FILTER")
+    evaluate.add_argument("filter", metavar="FILTER", help="the filter, in quotes")
     evaluate.add_argument(
         "event", metavar="EVENT", nargs="?", help="the event's attributes, a JSON object; none if left out"
     )
@@ -36,16 +36,16 @@ def add_to(commands: Any) -> None:
     evaluate.set_defaults(run=run_eval)
 
     covers = verbs.add_parser("covers", help="whether the first filter matches all that the second matches")
-    covers.add_argument("filter", metavar="FILTER")
-    covers.add_argument("other", metavar="OTHER")
+    covers.add_argument("filter", metavar="FILTER", help="the filter, in quotes")
+    covers.add_argument("other", metavar="OTHER", help="the filter that may be covered")
     covers.set_defaults(run=run_covers)
 
     explain = verbs.add_parser("explain", help="show a filter's normal form")
-    explain.add_argument("filter", metavar="FILTER")
+    explain.add_argument("filter", metavar="FILTER", help="the filter, in quotes")
     explain.set_defaults(run=run_explain)
 
     for verb in (evaluate, covers, explain):
-        verb.add_argument("--dialect", choices=sorted(DIALECTS), default="sql")
+        verb.add_argument("--dialect", choices=sorted(DIALECTS), default="sql", help="of the filters (default: sql)")
         verb.add_argument("--json", action="store_true", help="print one JSON object")
     add_bench_to(verbs)
 

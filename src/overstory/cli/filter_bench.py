@@ -26,7 +26,7 @@ def add_to(verbs: Any) -> None:
     bench.add_argument(
         "--events", metavar="FILE", required=True, help="one JSON object a line ('-' for standard input)"
     )
-    bench.add_argument("--dialect", choices=sorted(DIALECTS), default="sql")
+    bench.add_argument("--dialect", choices=sorted(DIALECTS), default="sql", help="of the filters (default: sql)")
     bench.add_argument("--json", action="store_true", help="print one JSON object")
     bench.set_defaults(run=run_bench)
 

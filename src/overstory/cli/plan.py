@@ -1,4 +1,4 @@
-"""overstory plan, score, compare, diff and explain"""
+"""overstory plan, score and compare"""
 
 import argparse
 import shlex
@@ -27,13 +27,14 @@ from overstory.cli.output import print_json
 from overstory.cli.tables import WIDTH, percent, shown, shown_down, table
 from overstory.errors import InfeasibleError, UsageError
 from overstory.model.network import Network
-from overstory.model.plan import Header, Plan, Value, read_plan
+from overstory.model.plan import DearLink, Plan, Value
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.profile import warnings_of
 from overstory.planners.references import REFERENCES, Reference
 from overstory.planners.registry import PLANNERS, Planner, planner_named
+from overstory.studio.text import plain
 
 COLUMNS = (
     "planner",
@@ -53,40 +54,35 @@ SPARE = ("duplicates", "trees", "in sample", "core", "bound")  # of these, which
 
 LINK_COLUMNS = ("source", "target", "price", "frames", "bytes")
 CERTIFIED = ("lower_bound", "lower_bound_held_out")
-BOUNDS = (*CERTIFIED, "lower_bound_estimate", "bounded")
+BOUND_COSTS = (*CERTIFIED, "lower_bound_estimate")
+BOUNDS = (*BOUND_COSTS, "bounded")
+MONEY = ("cost", "core", "access", "upkeep", "control", "cost_fit", "cost_held_out", "flood", *BOUND_COSTS)
+MOST_LINKS = 10  # whose predicted traffic a plan tells
 
 
 def add_to(commands: Any) -> None:
     plan = commands.add_parser("plan", help="decide how events travel", description=_about_planners())
-    plan.add_argument("scenario", metavar="DIR", type=Path)
+    plan.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     plan.add_argument("--planner", required=True, metavar="NAME", help=", ".join(PLANNERS))
     plan.add_argument("-o", "--output", required=True, metavar="PLAN", type=Path, help="the folder of the plan")
     plan.add_argument("--base", metavar="PLAN", type=Path, help="a plan that decides what this planner does not")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the planner")
-    plan.add_argument("--seed", type=int, default=0)
+    plan.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
     add_options(plan, report=True)
     plan.set_defaults(run=run_plan)
     score = commands.add_parser("score", help="measure what a plan costs, on the whole log")
-    score.add_argument("scenario", metavar="DIR", type=Path)
-    score.add_argument("plan", metavar="PLAN", type=Path)
+    score.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
+    score.add_argument("plan", metavar="PLAN", type=Path, help="the folder of the plan")
     score.add_argument("--links", action="store_true", help="also list the traffic on each directed link")
     add_options(score, report=True)
     score.set_defaults(run=run_score)
     compare = commands.add_parser("compare", help="plan and score with several planners")
-    compare.add_argument("scenario", metavar="DIR", type=Path)
+    compare.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     compare.add_argument("--planners", required=True, metavar="A,B,…", help=", ".join([*PLANNERS, *REFERENCES]))
     compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for planners that have it")
-    compare.add_argument("--seed", type=int, default=0)
+    compare.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
     add_options(compare, report=True)
     compare.set_defaults(run=run_compare)
-    diff = commands.add_parser("diff", help="what differs between two plans")
-    diff.add_argument("plans", metavar="PLAN", type=Path, nargs=2)
-    diff.add_argument("--json", action="store_true", help="print one JSON object")
-    diff.set_defaults(run=run_diff)
-    explain = commands.add_parser("explain", help="what a plan decides, in words")
-    explain.add_argument("plan", metavar="PLAN", type=Path)
-    explain.add_argument("--json", action="store_true", help="print one JSON object")
-    explain.set_defaults(run=run_explain)
 
 
 def _about_planners() -> str:
@@ -106,23 +102,35 @@ def run_plan(arguments: argparse.Namespace) -> None:
     card = result.view.scorecard
     if card.exceeded:
         raise InfeasibleError(f"the plan of {arguments.planner} exceeds a limit: {'; '.join(card.exceeded)}")
-    _with_predictions(plan, card).write(arguments.output)
+    _with_predictions(plan, scenario, card, result.view.traffic).write(arguments.output)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view], command_line())
     if arguments.json:
         print_json({"plan": str(arguments.output), **result_as_dict(result), "set_up": set_up})
     else:
         print(results_table([result]))
-        print(about_results([result], set_up))
+        print(about_results([result], set_up, scenario.settings.currency))
         print(f"written to {arguments.output}")
 
 
-def _with_predictions(plan: Plan, card: Scorecard) -> Plan:
+def _with_predictions(plan: Plan, scenario: Scenario, card: Scorecard, traffic: Traffic) -> Plan:
     """Seconds are not among them: the same inputs give the same plan, byte for byte."""
     known = {name: value for name, value in msgspec.to_builtins(card).items() if isinstance(value, (int, float))}
     bounds = {name: known.pop(name) for name in BOUNDS if name in known}
-    header = msgspec.structs.replace(plan.header, predicted=known, bounds=bounds)
+    links = dearest_links(scenario, traffic)
+    header = msgspec.structs.replace(plan.header, predicted=known, bounds=bounds, dearest_links=links)
     return Plan(header, plan.attachments, plan.flows, plan.members, plan.trees, plan.filters)
+
+
+def dearest_links(scenario: Scenario, traffic: Traffic, most: int = MOST_LINKS) -> tuple[DearLink, ...]:
+    """The links with the largest parts of core, the dearest first and by their ends on ties; idle ones are not told."""
+    network = scenario.network
+    costs = traffic.bytes * network.prices * scenario.settings.prices.core
+    order = np.argsort(-costs, kind="stable")
+    order = order[traffic.bytes[order] > 0][:most]
+    ends = network.ids[network.sources[order]].tolist(), network.ids[network.targets[order]].tolist()
+    rows = zip(*ends, traffic.bytes[order].tolist(), costs[order].tolist(), strict=True)
+    return tuple(DearLink(*row) for row in rows)
 
 
 def run_score(arguments: argparse.Namespace) -> None:
@@ -140,7 +148,7 @@ def run_score(arguments: argparse.Namespace) -> None:
         links = {"links": links_as_dicts(scenario.network, traffic)}
         print_json({"plan": str(arguments.plan), **result_as_dict(result), "set_up": set_up, **links})
     else:
-        _print_score(card)
+        print_score(card, scenario.settings.currency)
         print(about_results([result], set_up))
         if arguments.links:
             print(f"\n{links_table(scenario.network, traffic)}")
@@ -148,15 +156,24 @@ def run_score(arguments: argparse.Namespace) -> None:
         raise InfeasibleError(f"the plan {arguments.plan} exceeds a limit: {'; '.join(card.exceeded)}")
 
 
-def _print_score(card: Scorecard) -> None:
+def print_score(card: Scorecard, currency: str) -> None:
     for name, value in msgspec.to_builtins(card).items():
+        unit = "" if value is None else unit_of(name, currency)
         if name == "exceeded":
             value = "; ".join(value) or "nothing"
         if name in CERTIFIED:
             value = shown_down(value, 6)
         if isinstance(value, float):
             value = percent(value) if name == "gap" else f"{value:.1%}" if name == "bounded" else f"{value:,.6g}"
-        print(f"  {name:<22} {'–' if value is None else f'{value:,}' if isinstance(value, int) else value}")
+        text = "–" if value is None else f"{value:,}" if isinstance(value, int) else value
+        print(f"  {name:<22} {text}{f' {unit}' if unit else ''}")
+
+
+def unit_of(name: str, currency: str) -> str:
+    """Of a number of a scorecard; costs have one if the scenario says in which currency its prices are."""
+    if name in MONEY:
+        return plain(currency)
+    return "bytes" if name in ("core_bytes", "access_bytes") else "ms" if name in ("mean_delay", "max_delay") else ""
 
 
 def links_as_dicts(network: Network, traffic: Traffic) -> list[dict[str, object]]:
@@ -198,7 +215,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
         print_json({"scenario": str(arguments.scenario), "plans": plans, "set_up": set_up, "warnings": warnings})
     else:
         print(results_table(results))
-        print(about_results(results, set_up))
+        print(about_results(results, set_up, scenario.settings.currency))
         for warning in warnings:
             print(f"  ! {warning}")
         for result in results:
@@ -240,9 +257,9 @@ def results_table(results: Sequence[Scored], width: int = WIDTH) -> str:
     return table([str(name) for name in header], kept, [name for name in SPARE if name in header], width)
 
 
-def about_results(results: Sequence[Scored], set_up: Mapping[str, float]) -> str:
-    """What a table cannot hold: how far the bound may be from what more effort would give, and the set-up."""
-    lines = []
+def about_results(results: Sequence[Scored], set_up: Mapping[str, float], currency: str = "") -> str:
+    """What a table cannot hold: the unit, how far the bound may be from what more effort would give, the set-up."""
+    lines = [f"costs and bounds are in {plain(currency)}"] if currency else []
     for result in results:
         card = result.view.scorecard
         if card.bounded < 1:
@@ -279,70 +296,3 @@ def _row(result: Scored) -> list[object]:
 
 def command_line() -> str:
     return shlex.join(["overstory", *sys.argv[1:]])
-
-
-def run_diff(arguments: argparse.Namespace) -> None:
-    one, other = map(read_plan, arguments.plans)
-    found = {
-        "clients moved": _moved(one, other),
-        "flows": [one.flows.num_rows, other.flows.num_rows],
-        "tree links only in the first": len(_links(one) - _links(other)),
-        "tree links only in the second": len(_links(other) - _links(one)),
-        "tree links in both": len(_links(one) & _links(other)),
-        "filter rows": [one.filters.num_rows, other.filters.num_rows],
-    }
-    costs = {
-        name: [one.header.predicted.get(name), other.header.predicted.get(name)]
-        for name in ("cost", "core", "access", "upkeep", "cost_held_out", "duplicates", "mean_delay")
-    }
-    same = one.header.scenario == other.header.scenario
-    if arguments.json:
-        print_json({"same_scenario": same, "predicted": costs, "changes": found})
-        return
-    if not same:
-        print("these plans are for different scenarios", file=sys.stderr)
-    rows: list[list[object]] = [[name, *values] for name, values in costs.items()]
-    print(table(("predicted", *[f"{plan.header.planner}" for plan in (one, other)]), rows))
-    print()
-    for name, value in found.items():
-        print(f"{name}: {' → '.join(map(str, value)) if isinstance(value, list) else f'{value:,}'}")
-
-
-def _moved(one: Plan, other: Plan) -> int:
-    rows = [plan.attachments.sort_by("client") for plan in (one, other)]
-    if not rows[0]["client"].equals(rows[1]["client"]):
-        return len(np.setxor1d(rows[0]["client"].to_numpy(), rows[1]["client"].to_numpy()))
-    return int((rows[0]["broker"].to_numpy() != rows[1]["broker"].to_numpy()).sum())
-
-
-def _links(plan: Plan) -> set[tuple[int, int]]:
-    one, other = plan.trees["source"].to_numpy(), plan.trees["target"].to_numpy()
-    return set(zip(np.minimum(one, other).tolist(), np.maximum(one, other).tolist(), strict=True))
-
-
-def run_explain(arguments: argparse.Namespace) -> None:
-    plan = read_plan(arguments.plan)
-    header: Header = plan.header
-    planner = PLANNERS.get(header.planner)
-    members = np.unique(plan.members["flow"].to_numpy(), return_counts=True)[1]
-    facts: dict[str, object] = {
-        "planner": header.planner,
-        "what it does": planner.summary if planner else "not a planner of this version",
-        "guarantee": planner.guarantee if planner else "",
-        "decides": list(planner.writes) if planner else [],
-        "seed": header.seed,
-        "parameters": header.parameters,
-        "clients attached": plan.attachments.num_rows,
-        "flows": plan.flows.num_rows,
-        "members of the largest flow": int(members.max()) if len(members) else 0,
-        "tree links": plan.trees.num_rows,
-        "filter rows": plan.filters.num_rows,
-        "predicted": header.predicted,
-        "bounds": header.bounds,
-    }
-    if arguments.json:
-        print_json({"plan": str(arguments.plan), **facts})
-        return
-    for name, value in facts.items():
-        text = ", ".join(f"{key} {each}" for key, each in value.items()) if isinstance(value, dict) else value
-        print(f"{name}: {', '.join(text) if isinstance(text, list) else text}")

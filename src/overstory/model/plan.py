@@ -18,6 +18,15 @@ LATE = -1  # the flow of all subscriptions that the plan does not know; it is in
 Value = str | int | float | bool | None
 
 
+class DearLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a directed link between brokers is expected to carry on the whole log."""
+
+    source: int  # the broker where it begins
+    target: int
+    bytes: int
+    cost: float  # its part of core
+
+
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who made the plan, of what, and what it was expected to cost."""
 
@@ -27,6 +36,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: dict[str, Value] = {}
     predicted: dict[str, Value] = {}
     bounds: dict[str, Value] = {}
+    dearest_links: tuple[DearLink, ...] = ()  # those with the largest parts of core, the dearest first
+    alternatives: dict[str, float] = {}  # what the planner compared: the cost of each, where that of its choice is 1
     format_version: int = 1
 
 

@@ -36,6 +36,7 @@ class Access(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format_version: int = 1
     name: str = "scenario"
+    currency: str = ""  # of all prices, for people: what costs are printed in
     coalesce: bool = True  # one copy of an event while its flows share links
     intervals: Amount = 1.0  # renewals of leases in the window of the log
     prices: Prices = Prices()

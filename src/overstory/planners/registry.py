@@ -9,6 +9,7 @@ from overstory.errors import UsageError
 from overstory.model.plan import Header, Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.planners import defaults
+from overstory.planners.decision import Decision
 from overstory.planners.references import REFERENCES
 from overstory.planners.steps import Steps
 from overstory.planners.trees import (
@@ -207,7 +208,9 @@ def make_plan(
     tables: Tables = defaults.tables(scenario) if base is None else _tables_of(base)
     decided = planner.plan(scenario, pipeline, tables, parameters, seed)
     tables = {"filters": tables["filters"].slice(0, 0)} | {"attachments": tables["attachments"]} | decided
-    return Plan.of(Header(planner.name, scenario.fingerprint, seed, dict(parameters)), tables)
+    alternatives = decided.alternatives if isinstance(decided, Decision) else {}
+    header = Header(planner.name, scenario.fingerprint, seed, dict(parameters), alternatives=alternatives)
+    return Plan.of(header, tables)
 
 
 def _tables_of(plan: Plan) -> Tables:

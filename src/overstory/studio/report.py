@@ -45,10 +45,12 @@ def write_report(
     y: ArrayLike | None,
     plans: Sequence[PlanView],
     command: str,
+    currency: str = "",
 ) -> None:
-    """Whole or not at all. Without names brokers go by their ids, without coordinates by a layout of ours."""
+    """Whole or not at all. Without names brokers go by their ids, without coordinates by a layout of ours, without a
+    currency costs are bare numbers."""
     picture = Picture(network, _names(network, names), fitted(coordinates(network, x, y)))
-    _write_whole(path, _page(title, facts, picture, plans, command).encode("utf-8", "replace"))
+    _write_whole(path, _page(title, facts, picture, plans, command, currency).encode("utf-8", "replace"))
 
 
 def _write_whole(path: Path, content: bytes) -> None:
@@ -67,8 +69,11 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _page(title: str, facts: dict[str, str], picture: Picture, plans: Sequence[PlanView], command: str) -> str:
+def _page(
+    title: str, facts: dict[str, str], picture: Picture, plans: Sequence[PlanView], command: str, currency: str
+) -> str:
     cheapest = _cheapest(plans)
+    unit = f", in {escaped(currency)}" if currency else ""
     drawn = [plan for plan in plans if len(plan.traffic.bytes) == len(picture.network.targets)]
     shown = next((at for at, plan in enumerate(drawn) if plan is cheapest), 0)
     classes = picture.classes(drawn)
@@ -79,8 +84,8 @@ def _page(title: str, facts: dict[str, str], picture: Picture, plans: Sequence[P
         style=(HERE / "page.css").read_text("utf-8"),
         script=script,
         facts="".join(f"<div><dt>{escaped(key)}</dt><dd>{escaped(value)}</dd></div>" for key, value in facts.items()),
-        summary=_summary(plans, cheapest),
-        costs=plan_table("costs", "What the plans cost", COSTS, plans, cheapest, bars=True),
+        summary=_summary(plans, cheapest, currency),
+        costs=plan_table("costs", f"What the plans cost{unit}", COSTS, plans, cheapest, bars=True),
         behaviour=plan_table("behaviour", "How the plans behave", BEHAVIOUR, plans, cheapest),
         picture=picture.svg(classes[shown] if drawn else np.zeros(len(picture.pairs), np.int64)),
         shown=escaped(drawn[shown].name) if drawn else "no plan",
@@ -104,7 +109,7 @@ def _cheapest(plans: Sequence[PlanView]) -> PlanView | None:
     return min(allowed, key=lambda plan: plan.scorecard.cost, default=None)
 
 
-def _summary(plans: Sequence[PlanView], cheapest: PlanView | None) -> str:
+def _summary(plans: Sequence[PlanView], cheapest: PlanView | None, currency: str) -> str:
     if cheapest is None:
         return "No plan keeps the limits." if plans else "There is no plan."
     score = cheapest.scorecard
@@ -114,7 +119,8 @@ def _summary(plans: Sequence[PlanView], cheapest: PlanView | None) -> str:
     if score.flood > 0:
         against.append(f"{score.core / score.flood:.1%} of what flooding would cost")
     core = f"; its core is {' and '.join(against)}" if against else ""
-    return f"<strong>{escaped(cheapest.name)}</strong> is the cheapest, at {aligned([score.cost])[0]}{core}."
+    cost = f"{aligned([score.cost])[0]} {escaped(currency)}".rstrip()
+    return f"<strong>{escaped(cheapest.name)}</strong> is the cheapest, at {cost}{core}."
 
 
 def _names(network: Network, names: list[str] | None) -> list[str]:

@@ -19,6 +19,7 @@ from overstory.errors import UsageError
 from overstory.model.network import Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
+from overstory.planners.decision import Decision, relative_costs
 from overstory.planners.steps import Steps
 from overstory.planners.trees.clusters import Ground, ground_of
 from overstory.planners.trees.cores import core_trees, leaning_ground, traffic_of
@@ -56,24 +57,31 @@ def plan(
 ) -> dict[str, pa.Table]:
     rows, most, by = count_of(parameters, "rows"), _most_trees(scenario, parameters), _by(parameters)
     demand = demand_of(scenario, pipeline, base, rows)
-    found = search(demand, scenario.settings.coalesce, most, by, seed)
+    found, costs = compared(demand, scenario.settings.coalesce, most, by, seed)
     used, groups = np.unique(found.groups, return_inverse=True)
     trees = [priced(demand.network, parent) for parent in found.parents[used]]
-    return as_tables(scenario, demand, groups[demand.item_predicate], trees)
+    return Decision(as_tables(scenario, demand, groups[demand.item_predicate], trees), relative_costs(costs))
 
 
 def search(demand: Demand, coalesce: bool, most: int, by: str, seed: int = 0) -> Configuration:
     """The cheapest configuration on the part of the sample that is named; of equally cheap ones the first."""
+    return compared(demand, coalesce, most, by, seed)[0]
+
+
+def compared(
+    demand: Demand, coalesce: bool, most: int, by: str, seed: int = 0
+) -> tuple[Configuration, dict[str, float]]:
+    """The configuration that ``search`` finds, and by name what each one costs on the part that is named."""
     ground = ground_of(demand, demand.fit)
     fit, choose = Objective(demand, demand.fit, coalesce), Objective(demand, demand.choose, coalesce)
     judge = choose if by == "choose" and len(demand.choose.roots) else fit
-    best, least = None, np.inf
+    best, costs = None, dict[str, float]()
     for each in configurations(ground, demand, fit, most, seed):
-        cost = judge.cost(each.groups, each.parents)
-        if best is None or cost < least:
-            best, least = each, cost
+        costs[each.name] = judge.cost(each.groups, each.parents)
+        if best is None or costs[each.name] < costs[best.name]:
+            best = each
     assert best is not None
-    return best
+    return best, costs
 
 
 def configurations(ground: Ground, demand: Demand, fit: Objective, most: int, seed: int) -> Iterator[Configuration]:

@@ -1,0 +1,24 @@
+"""What a planner may tell beside its tables: what the alternatives cost that it compared."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+DIGITS = 6  # of a relative cost; more would only tell how sums were rounded
+
+
+class Decision(dict[str, pa.Table]):
+    """The tables that a planner decides on, and by name the cost of each alternative, where that of its choice is 1.
+
+    Costs are relative because planners see a sample, in which only ratios tell.
+    """
+
+    def __init__(self, tables: Mapping[str, pa.Table], alternatives: dict[str, float]) -> None:
+        super().__init__(tables)
+        self.alternatives = alternatives
+
+
+def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:
+    """Relative to the least; nothing where that is 0."""
+    least = min(costs.values(), default=0.0)
+    return {name: float(f"{cost / least:.{DIGITS}g}") for name, cost in costs.items()} if least > 0 else {}
