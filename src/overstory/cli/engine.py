@@ -28,6 +28,11 @@ Watch = Callable[[], float]  # the seconds since it was started, without what pl
 def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
     command.add_argument("--master", default=LOCAL, help="where Spark runs (default: %(default)s)")
     command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="match and bound again, and keep nothing of it in the folder .cache of the scenario",
+    )
     if report:
         command.add_argument("--report", metavar="FILE.html", type=Path, help="also write a page that shows it")
         command.add_argument(
@@ -42,7 +47,10 @@ def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
 
 @contextmanager
 def pipeline_for(arguments: argparse.Namespace) -> Iterator[Pipeline]:
-    with Progress() as progress, Pipeline(arguments.master, tell=progress.tell) as pipeline:
+    with (
+        Progress() as progress,
+        Pipeline(arguments.master, tell=progress.tell, cache=not arguments.no_cache, note=progress.note) as pipeline,
+    ):
         progress.watch(pipeline)
         yield pipeline
 

@@ -1,14 +1,26 @@
-"""Progress on standard error: the step, and how much of Spark's work on it is done. Nothing where nobody looks."""
+"""Progress on standard error: the step, how much of Spark's work on it is done, and how long the rest takes, about.
+Where it is no terminal, only the names of the steps."""
 
 import sys
 import threading
 import time
 
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+
 from overstory.pipeline.pipeline import Pipeline
 
-WIDTH = 24  # of the bar
 PERIOD = 0.2  # seconds
 PATIENCE = 1.0  # seconds before anything is shown
+WIDTH = 24  # of the bar
 
 
 class Progress:
@@ -20,6 +32,22 @@ class Progress:
         self._since = time.monotonic()
         self._over = threading.Event()
         self._pipeline: Pipeline | None = None
+        self._bars = Bars(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(WIDTH),
+            TaskProgressColumn(),
+            MofNCompleteColumn(),
+            TextColumn("tasks, left"),
+            TimeRemainingColumn(),
+            TextColumn("so far"),
+            TimeElapsedColumn(),
+            console=Console(file=sys.stderr),
+            auto_refresh=False,  # we do that, in a thread whose errors nobody has to see
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._line = self._bars.add_task("", total=None, visible=False)
         self._thread = threading.Thread(target=self._draw, daemon=True)
 
     def tell(self, step: str) -> None:
@@ -27,11 +55,19 @@ class Progress:
         if not self.shown:
             print(f"{step} …", file=sys.stderr, flush=True)
 
+    def note(self, line: str) -> None:
+        """Something that stays to be read."""
+        if self.shown:
+            self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
     def watch(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
     def __enter__(self) -> "Progress":
         if self.shown:
+            self._bars.start()
             self._thread.start()
         return self
 
@@ -39,17 +75,24 @@ class Progress:
         self._over.set()
         if self.shown:
             self._thread.join()
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            self._bars.stop()
 
     def _draw(self) -> None:
+        step = ""
         while not self._over.wait(PERIOD):
-            taken = time.monotonic() - self._since
-            if self._step and taken > PATIENCE:
-                print(f"\r\033[K{self._step} {self._bar()}{taken:.0f} s", end="", file=sys.stderr, flush=True)
+            try:
+                if step != self._step:
+                    step = self._step
+                    self._bars.reset(self._line, description=step, total=None, visible=False)
+                self._look()
+            except Exception:  # Spark may be closing; a picture of it is not worth an error
+                continue
 
-    def _bar(self) -> str:
+    def _look(self) -> None:
+        """Spark works at one stage after the other: where a stage ends, the next is measured from its beginning."""
         done, every = self._pipeline.tasks() if self._pipeline is not None else (0, 0)
-        if not every:
-            return ""
-        filled = WIDTH * done // every
-        return f"[{'█' * filled}{'·' * (WIDTH - filled)}] {done}/{every} tasks, "
+        (line,) = self._bars.tasks
+        if every and (every != line.total or done < line.completed):
+            self._bars.reset(self._line, total=every, completed=done)
+        visible = time.monotonic() - self._since > PATIENCE
+        self._bars.update(self._line, completed=done, visible=visible, refresh=visible)

@@ -50,6 +50,10 @@ class Bound(NamedTuple):
     share: Fraction = Fraction(1)  # of the log's bytes: bounded by dual ascent
     estimate: Fraction | None = None  # of ``whole`` if the share were 1; no bound. None if it is, or without a sample
 
+    def as_texts(self) -> list[str]:
+        """For JSON, and still exact; there is no last one where there is no estimate."""
+        return [str(part) for part in self if part is not None]
+
 
 class Scaled(NamedTuple):
     """Prices as integers, rounded down: so many of ``unit`` each."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 START, CHECK, MATCH, BOUND = "starting Spark", "checking events", "matching events", "bounding the least traffic"
-SET_UP = (START, CHECK, MATCH, BOUND)  # kept, and so done once for all plans that share it
+READ, KEEP = "reading what was matched before", "keeping what was matched"
+SET_UP = (START, CHECK, READ, MATCH, KEEP, BOUND)  # kept, and so done once for all plans that share it
 
 
 class Clock:

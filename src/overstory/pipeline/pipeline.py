@@ -7,8 +7,9 @@ at. Spark starts with the first step that needs it.
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +24,11 @@ from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
 from overstory.pipeline.bursts import Burst, bursts_of, check
-from overstory.pipeline.clock import BOUND, CHECK, MATCH, START, Clock
+from overstory.pipeline.cache import Cache
+from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
 from overstory.pipeline.entries import entries_of
-from overstory.pipeline.match import BROKER, FIT, reduced, split
+from overstory.pipeline.match import BROKER, FIT, ddl, reduced, split
+from overstory.pipeline.match import ROWS as COLUMNS
 from overstory.pipeline.predicates import Predicates
 from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sample_of
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 MEMORY = 1 << 30  # bytes that an index may take before it is cut into shards
 BYTES_A_PREDICATE = 600  # of an index, about
+PUBLISHED, ROWS, BOUNDS = "published", "rows", "bound"  # kinds of entries of the cache
+TABLE = "table.parquet"
+T = TypeVar("T")
 
 
 class Score(NamedTuple):
@@ -55,7 +61,9 @@ class Score(NamedTuple):
 
 
 class Pipeline:
-    """``tell`` hears the name of each step as it begins, and as it goes on after one within it."""
+    """``tell`` hears the name of each step as it begins, and as it goes on after one within it. With ``cache``, what
+    was worked out is kept inside the scenario's folder (see ``cache``), if Spark runs on this host; ``note`` hears, in
+    a line, if it cannot be."""
 
     def __init__(
         self,
@@ -63,8 +71,12 @@ class Pipeline:
         settings: dict[str, str] | None = None,
         memory: int = MEMORY,
         tell: Callable[[str], None] = lambda _: None,
+        cache: bool = False,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.master, self.settings, self.memory, self.tell = master, settings, memory, tell
+        self.note = note
+        self.caches = cache and (master == "local" or master.startswith("local["))  # workers elsewhere see no folder
         self.clock = Clock(tell)
         self._spark: SparkSession | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="overstory-")
@@ -73,6 +85,7 @@ class Pipeline:
         self._checked: set[Path] = set()
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
         self._crossings: dict[tuple[Path, bytes, int], Crossings] = {}
+        self._caches: dict[Path, Cache] = {}
 
     @property
     def spark(self) -> "SparkSession":
@@ -121,12 +134,41 @@ class Pipeline:
         """What cannot be seen without parsing the filters and reading the log."""
         if scenario.folder in self._checked:
             return
+        kept = self.remembered(scenario, PUBLISHED, self._checked_now, shape=tuple[list[int], int, int])
+        self._logs[scenario.folder] = Published(np.array(kept[0], np.int64), *kept[1:])
+        self._checked.add(scenario.folder)
+
+    def _checked_now(self, scenario: Scenario) -> tuple[list[int], int, int]:
         with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
             problems = problems_of_filters(scenario)
-            self._logs[scenario.folder], found = published_in(self.events(scenario), scenario)
+            log, found = published_in(self.events(scenario), scenario)
         if problems or found:
             raise DataError(f"the scenario {scenario.folder} is not right:", problems + found)
-        self._checked.add(scenario.folder)
+        return log.publishers.tolist(), log.bytes, log.largest
+
+    def _cache(self, scenario: Scenario) -> Cache | None:
+        if not self.caches:
+            return None
+        if scenario.folder not in self._caches:
+            try:
+                self._caches[scenario.folder] = Cache(scenario, self.note)
+            except OSError:
+                return None  # the log cannot be read, which the steps themselves say better
+        return self._caches[scenario.folder]
+
+    def remembered(
+        self, scenario: Scenario, kind: str, compute: Callable[[Scenario], T], *depends_on: object, shape: type[T]
+    ) -> T:
+        """What ``compute`` gives, or gave when it was last asked the same. ``shape`` is a type that JSON can hold."""
+        cache = self._cache(scenario)
+        if cache is None:
+            return compute(scenario)
+        key = cache.key(kind, *depends_on)
+        found = cache.find_value(key, shape)
+        if found is None:
+            found = compute(scenario)
+            cache.keep_value(key, found)
+        return found
 
     def summary(self, scenario: Scenario) -> dict[str, int]:
         """Validates, and counts."""
@@ -166,14 +208,43 @@ class Pipeline:
         theirs = brokers[1].tobytes() if brokers is not None and asks_for_broker else b""
         key = (scenario.folder, theirs, *predicates.texts)
         if key not in self._reduced:
-            with self._step(MATCH):
-                rows = self._matched(scenario, predicates, brokers if asks_for_broker else None).persist()
-                rows.count()  # now, so that no later step has to match
-                self._reduced[key] = rows
+            cache = self._cache(scenario)
+            name = "" if cache is None else cache.key(ROWS, theirs, self._shards(predicates), *predicates.texts)
+            rows = None if cache is None else self._rows_in(cache, name)
+            if rows is None:
+                with self._step(MATCH):
+                    rows = self._matched(scenario, predicates, brokers if asks_for_broker else None).persist()
+                    rows.count()  # now, so that no later step has to match
+                if cache is not None:
+                    self._keep_rows(cache, name, rows)
+            self._reduced[key] = rows
         return self._reduced[key]
 
+    def _rows_in(self, cache: Cache, name: str) -> "DataFrame | None":
+        """Read at once, as another process may need the room at any time."""
+        entry = cache.find(name)
+        if entry is None:
+            return None
+        try:
+            with self._step(READ):
+                rows = self.spark.read.schema(ddl(COLUMNS)).parquet(session.spark_path(entry / TABLE)).persist()
+                rows.count()
+                return rows
+        except EngineError:
+            cache.drop(name)
+            return None
+
+    def _keep_rows(self, cache: Cache, name: str, rows: "DataFrame") -> None:
+        with cache.new(name) as entry:
+            if entry is not None:
+                with self._step(KEEP):
+                    rows.write.parquet(str((entry / TABLE).absolute()))
+
+    def _shards(self, predicates: Predicates) -> int:
+        return max(1, -(-len(predicates) * BYTES_A_PREDICATE // self.memory))
+
     def _matched(self, scenario: Scenario, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> "DataFrame":
-        shards = max(1, -(-len(predicates) * BYTES_A_PREDICATE // self.memory))
+        shards = self._shards(predicates)
         folder = Path(tempfile.mkdtemp(dir=self._folder.name))
         indexes = [
             path.rename(path.with_name(f"{folder.name}-{path.name}")) for path in predicates.write_index(folder, shards)
@@ -249,8 +320,15 @@ class Pipeline:
         """Depends on the attachments alone, so it is kept for the next plan that has the same."""
         key = (scenario.folder, fingerprint_of(plan.attachments), effort)
         if key not in self._bounds:
-            with self._step(BOUND):
-                self._bounds[key] = bound_of(rows, known, scenario.network, effort)
+
+            def bound_now(scenario: Scenario) -> list[str]:
+                with self._step(BOUND):
+                    return bound_of(rows, known, scenario.network, effort).as_texts()
+
+            # With less effort than all takes, it depends on how many rows there are, and so on what is asked as well
+            depends_on = (*key[1:], self._shards(known.predicates), *known.predicates.texts)
+            found = self.remembered(scenario, BOUNDS, bound_now, *depends_on, shape=list[str])
+            self._bounds[key] = Bound(*map(Fraction, found))
         return self._bounds[key]
 
 

@@ -64,6 +64,12 @@ def profile_of(pipeline: Pipeline, scenario: Scenario) -> Profile:
 
 def warnings_of(pipeline: Pipeline, scenario: Scenario) -> list[str]:
     """Only what is doubtful, in words: which filters match nothing in the log, and why, as far as that shows."""
+    return pipeline.remembered(
+        scenario, "warnings", lambda scenario: _warnings_now(pipeline, scenario), shape=list[str]
+    )
+
+
+def _warnings_now(pipeline: Pipeline, scenario: Scenario) -> list[str]:
     matches = matches_of(pipeline, scenario)
     idle = [text for text, count in zip(matches.filters, matches.counts, strict=True) if not count][:MOST_NAMED]
     asked = {name for text in idle for name in attributes_in(text)} & scenario.attributes.keys()
