@@ -4,11 +4,11 @@ demo: .venv/.ready
 	@.venv/bin/overstory demo
 
 test: lint
-	.venv/bin/pytest
+	.venv/bin/pytest -n auto --dist worksteal
 
 # Ten thousand examples for every law; about forty minutes.
 test-long: lint
-	.venv/bin/pytest --hypothesis-profile=long
+	.venv/bin/pytest -n auto --dist worksteal --hypothesis-profile=long
 
 lint: .venv/.ready
 	.venv/bin/ruff check
