@@ -27,8 +27,10 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 def test_eval(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "filter", "eval", "x > 5", '{"x": 6}') == (OK, "true\n", "")
     assert run(capsys, "filter", "eval", "x > 5", '{"x": 5}') == (OK, "false\n", "")
-    assert run(capsys, "filter", "eval", "x > 5") == (OK, "unknown\n", "")
-    assert run_json(capsys, "filter", "eval", "x > 5") == (OK, {"result": None, "matches": False})
+    assert run(capsys, "filter", "eval", "x > 5") == (OK, "unknown: the event has no 'x'\n", "")
+    reasons = ["the event has no 'x'"]
+    expected = {"result": None, "matches": False, "reasons": reasons}
+    assert run_json(capsys, "filter", "eval", "x > 5") == (OK, expected)
     padres = ("[x,>,5]", "--dialect", "padres", "--publication", "[class,'a'],[x,6]")
     assert run(capsys, "filter", "eval", *padres) == (OK, "true\n", "")
 
@@ -98,3 +100,23 @@ def test_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["error"]["kind"] == "FilterSyntaxError"
     assert result["error"]["position"] == 4
     assert run_json(capsys, "filter", "eval")[0] == USAGE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (['status = "fail"', '{"status": "fail"}'], "no 'fail'; a string stands in single quotes: status = 'fail'"),
+        (["stauts = 'fail'", '{"status": "fail"}'], "the event has no 'stauts'; near to it: status"),
+        (["temp > 'thirty'", '{"temp": 31}'], "'temp' is a number, and is compared with 'thirty', which is a string"),
+        (["a.b = 1", '{"a": {"b": 1}}'], "'a' is an object"),
+        (["temp > 30", '{"temp": null}'], "the event has no 'temp'"),
+        (["id > 100", "--property", "id=abc"], "'id' is a string"),
+    ],
+)
+def test_unknown_says_why(arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["filter", "eval", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("unknown: ")
+    assert reason in out
+    assert main(["filter", "eval", *arguments, "--json"]) == 0
+    assert reason in "".join(json.loads(capsys.readouterr().out)["reasons"])

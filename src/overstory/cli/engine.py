@@ -139,6 +139,7 @@ def write_page(path: Path, scenario: Scenario, views: list[PlanView], command: s
         known["y"].to_numpy() if "y" in known else None,
         views,
         command,
+        currency=scenario.settings.currency,
     )
 
 

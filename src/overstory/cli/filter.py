@@ -1,8 +1,11 @@
 """overstory filter: evaluate, compare and explain filters, and try the index on many."""
 
 import argparse
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
+
+import pyarrow as pa
 
 from overstory.cli.filter_bench import add_to as add_bench_to
 from overstory.cli.input import event_in, events_in
@@ -10,7 +13,8 @@ from overstory.cli.output import print_json
 from overstory.errors import UsageError
 from overstory.filters import DIALECTS, Filter, parse_filter, parse_publication
 from overstory.filters.printing import print_parts
-from overstory.model.values import Untyped
+from overstory.model.values import Untyped, number_face
+from overstory.pipeline.doubts import Columns
 
 TRUTHS = {True: "true", False: "false", None: "unknown"}
 
@@ -56,11 +60,44 @@ def run_eval(arguments: argparse.Namespace) -> None:
     if arguments.events is not None:
         run_eval_lines(wanted, arguments, properties)
         return
-    result = wanted.evaluate({**single_event(arguments), **properties})
+    event = {**single_event(arguments), **properties}
+    result = wanted.evaluate(event)
+    reasons = why_unknown(arguments.filter, arguments.dialect, event) if result is None else []
     if arguments.json:
-        print_json({"result": result, "matches": result is True})
+        print_json({"result": result, "matches": result is True, "reasons": reasons})
     else:
-        print(TRUTHS[result])
+        print(TRUTHS[result] + (f": {'; '.join(reasons)}" if reasons else ""))
+
+
+def why_unknown(text: str, dialect: str, event: Mapping[str, object]) -> list[str]:
+    """Which attributes the event lacks, or has of another type than they are compared with."""
+    nested = [name for name, value in event.items() if isinstance(value, dict)]
+    known = {name: _type(value) for name, value in event.items() if value is not None and name not in nested}
+    reasons = [
+        f"'{name}' is an object, which no attribute can be; name its parts with dots: '{name}.…'" for name in nested
+    ]
+    if dialect == "sql":
+        doubts = Columns(known, {}).doubts(text)
+        asked = [doubt for doubt in doubts if not any(f"'{name}'" in doubt for name in nested)]
+        reasons += [_of_one_event(doubt) for doubt in asked]
+    if not reasons and '"' in text:
+        reasons.append("double quotes are for names of attributes; a string stands in single quotes")
+    return reasons
+
+
+def _of_one_event(doubt: str) -> str:
+    name = doubt.removeprefix("no event has ")
+    return f"the event has no {name}" if name != doubt else doubt
+
+
+def _type(value: object) -> pa.DataType:
+    if isinstance(value, bool):
+        return pa.bool_()
+    if isinstance(value, Untyped):
+        return pa.float64() if number_face(value) is not None else pa.string()
+    if isinstance(value, list):
+        return pa.list_(pa.string())
+    return pa.string() if isinstance(value, str) else pa.float64()
 
 
 def run_eval_lines(wanted: Filter, arguments: argparse.Namespace, properties: dict[str, Untyped]) -> None:
