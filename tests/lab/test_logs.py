@@ -136,7 +136,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
         add_subscriptions(nothing, 1, 1)
     with pytest.raises(UsageError, match="have no attribute to filter by"):
         add_subscriptions(LOG.slice(0, 0), 1, 1)
-    with pytest.raises(UsageError, match="selectivity between 0 and 1"):
+    with pytest.raises(UsageError, match=r"selectivity is the share of events .* more than 0 and less than 1"):
         add_subscriptions(LOG, 1, 1, 1.5)
     (tmp_path / "events.parquet").write_text("no")
     for path in (tmp_path / "events.parquet", tmp_path / "missing.parquet"):
