@@ -38,7 +38,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("step", ["starting Spark", "checking events", "matching events"])
 def test_ctrl_c_leaves_no_process_behind(scenario: Path, step: str) -> None:
     """At that step: when Java has been started and has not answered yet, or while Spark works."""
-    command = [sys.executable, "-m", "overstory.cli", "compare", str(scenario), "--planners", "spt"]
+    command = [sys.executable, "-m", "overstory.cli", "compare", str(scenario), "--planners", "spt", "--no-cache"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stderr is not None
         said = []

@@ -8,7 +8,7 @@ import pytest
 
 from overstory.cli.engine import Scored
 from overstory.cli.plan import COLUMNS, about_results, print_score, results_table
-from overstory.cli.tables import WIDTH, shown_down, table
+from overstory.cli.tables import MOST_DRAWN, WIDTH, aligned, drawn, shown_down, table
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.studio.views import PlanView
 
@@ -93,3 +93,20 @@ def test_costs_have_the_currency_of_the_scenario(capsys: pytest.CaptureFixture[s
     assert (bare["cost"], bare["core_bytes"]) == ("1,234.5", "4,000 bytes")
     assert about_results([result("spt", 1.0)], {}, "EUR").splitlines()[0] == "costs and bounds are in EUR"
     assert "costs" not in about_results([result("spt", 1.0)], {})
+
+
+def test_very_long_tables_look_like_others() -> None:
+    """Rich lays out the short ones; what is quicker must give the same lines."""
+    texts = [["name", "many"], ["────────", "──────"], ["[b]bold[", "12"], ["日本", "3"], ["", ":smile:"[:6]]]
+    assert drawn(texts, [8, 6]) == aligned(texts, [8, 6])
+    assert aligned(texts, [8, 6]).splitlines()[2:] == ["[b]bold[      12", "日本           3", "          :smile"]
+    rows = [["row", number % 100] for number in range(MOST_DRAWN + 1)]
+    assert table(("name", "many"), rows).splitlines()[:-1] == table(("name", "many"), rows[:-1]).splitlines()
+
+
+def test_a_table_is_plain_text_however_narrow_the_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = table(("name", "many", "much"), ROWS)
+    monkeypatch.setenv("COLUMNS", "10")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert table(("name", "many", "much"), ROWS) == usual
+    assert "\x1b" not in usual

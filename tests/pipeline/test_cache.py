@@ -185,8 +185,10 @@ def test_a_folder_that_cannot_be_written_to_is_said_once_and_no_error(folder: Pa
 
 def test_workers_elsewhere_share_no_folder() -> None:
     for master, caches in (("local[*]", True), ("local", True), ("spark://host:7077", False), ("yarn", False)):
-        assert Pipeline(master, cache=True).caches == caches
-    assert not Pipeline().caches
+        with Pipeline(master, cache=True) as pipeline:
+            assert pipeline.caches == caches
+    with Pipeline() as pipeline:
+        assert not pipeline.caches
 
 
 def cache_of(folder: Path, most: int) -> Cache:

@@ -4,6 +4,7 @@ Where it is no terminal, only the names of the steps."""
 import sys
 import threading
 import time
+from contextlib import suppress
 
 from rich.console import Console
 from rich.progress import (
@@ -78,21 +79,22 @@ class Progress:
             self._bars.stop()
 
     def _draw(self) -> None:
-        step = ""
         while not self._over.wait(PERIOD):
-            try:
-                if step != self._step:
-                    step = self._step
-                    self._bars.reset(self._line, description=step, total=None, visible=False)
-                self._look()
-            except Exception:  # Spark may be closing; a picture of it is not worth an error
-                continue
+            self.draw()
+
+    def draw(self) -> None:
+        """The line as it is now. Spark may be closing meanwhile: a picture of it is not worth an error."""
+        with suppress(Exception):
+            self._look()
 
     def _look(self) -> None:
         """Spark works at one stage after the other: where a stage ends, the next is measured from its beginning."""
         done, every = self._pipeline.tasks() if self._pipeline is not None else (0, 0)
         (line,) = self._bars.tasks
+        if line.description != self._step:
+            self._bars.reset(self._line, description=self._step, total=None)
         if every and (every != line.total or done < line.completed):
             self._bars.reset(self._line, total=every, completed=done)
         visible = time.monotonic() - self._since > PATIENCE
-        self._bars.update(self._line, completed=done, visible=visible, refresh=visible)
+        self._bars.update(self._line, completed=done if every else line.completed, visible=visible)
+        self._bars.refresh()

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -134,12 +134,11 @@ class Cache:
 
     def drop(self, key: str) -> None:
         """Renamed first, so that nobody sees a half of it."""
-        try:
-            gone = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.folder))
-            (self.folder / key).rename(gone / key)
-            shutil.rmtree(gone, ignore_errors=True)
-        except OSError:
-            return  # another process has removed it, or nobody can
+        with (
+            suppress(OSError),  # another process has removed it, or nobody can
+            tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=self.folder, ignore_cleanup_errors=True) as gone,
+        ):
+            (self.folder / key).rename(Path(gone) / key)
 
     def _give_up(self, error: Exception) -> None:
         self._writes = False
