@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from overstory import Filter
-from overstory.kernels import cells, keys, match, plain
+from overstory.kernels import cells, hashing, keys, match, plain
 from overstory.kernels.cells import CELL, KEY, UNTYPED, Cells
 from overstory.kernels.keys import FALSE, LEAST, TRUE
 from overstory.kernels.match import MOST_TOGETHER
@@ -193,3 +193,11 @@ def test_encode_match_and_filters_of_more_events_than_go_together() -> None:
 def test_a_store_without_filters_or_events() -> None:
     assert_twins_agree(FilterIndex(), Batch.of([{"x": 1}, {}]))
     assert_twins_agree(churned(8, 20), Batch.of([]))
+
+
+@given(values=st.lists(integers, max_size=20))
+def test_hashes_of_many(values: list[int]) -> None:
+    fast, slow = np.array(values, np.int64), np.array(values, np.int64)
+    hashing.mix_all(fast)
+    plain.mix_all(slow)
+    assert fast.tolist() == slow.tolist()

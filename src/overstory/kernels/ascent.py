@@ -26,7 +26,7 @@ from overstory.kernels.compiling import Array, inlined, kernel
 from overstory.kernels.nothing import NONE
 
 UNLIMITED = 2**63 - 1
-NOT_YET = -1  # bounded
+NOT_YET = NONE  # bounded
 SLACK = 4  # "hardly": by up to one in so many; makes far fewer searches than none, and bounds that are as good
 
 

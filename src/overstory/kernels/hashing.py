@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from overstory.kernels.compiling import kernel
+from overstory.kernels.compiling import Array, kernel
 
 
 @kernel
@@ -15,3 +15,10 @@ def mixed(value: int) -> int:
     x *= np.uint64(0xC4CEB9FE1A85EC53)
     x ^= x >> np.uint64(33)
     return np.int64(x)
+
+
+@kernel
+def mix_all(values: Array) -> None:
+    """Puts the hash of each value in its place."""
+    for i in range(len(values)):
+        values[i] = mixed(values[i])

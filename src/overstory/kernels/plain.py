@@ -359,6 +359,10 @@ def sort_lists(offsets: Array, values: Array) -> None:
         values[start:stop] = sorted(values[start:stop].tolist())
 
 
+def mix_all(values: Array) -> None:
+    values[:] = [_signed(_mixed(value)) for value in values.tolist()]
+
+
 def _mixed(value: int) -> int:
     bits = value & (2**64 - 1)
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):

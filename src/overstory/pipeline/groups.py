@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from overstory.kernels.hashing import mix_all
 from overstory.pipeline.lookups import offsets_of, pairs_looked_up
 from overstory.pipeline.numbered import Numbered
 
@@ -93,18 +94,8 @@ def _hashes(said: Ints, which: Ints, count: int, seed: int) -> Ints:
     running = np.full(said.shape[1], seed, np.int64)
     with np.errstate(over="ignore"):
         for column in said:
-            running = _mixed(running * 31 + column)
+            running = running * 31 + column
+            mix_all(running)
         found = np.zeros(count, np.int64)
         np.add.at(found, which, running)
     return found
-
-
-def _mixed(values: Ints) -> Ints:
-    """``kernels.store.mixed`` of many."""
-    x = values.view(np.uint64).copy()
-    x ^= x >> np.uint64(33)
-    x *= np.uint64(0xFF51AFD7ED558CCD)
-    x ^= x >> np.uint64(33)
-    x *= np.uint64(0xC4CEB9FE1A85EC53)
-    x ^= x >> np.uint64(33)
-    return x.view(np.int64)
