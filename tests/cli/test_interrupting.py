@@ -28,6 +28,11 @@ def processes_of(leader: int) -> list[str]:
     return found
 
 
+def _heed_ctrl_c() -> None:
+    """What was started in the background may ignore it, and hand that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("interrupted") / "scenario"
@@ -39,7 +44,9 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ctrl_c_leaves_no_process_behind(scenario: Path, step: str) -> None:
     """At that step: when Java has been started and has not answered yet, or while Spark works."""
     command = [sys.executable, "-m", "overstory.cli", "compare", str(scenario), "--planners", "spt", "--no-cache"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=_heed_ctrl_c
+    ) as process:
         assert process.stderr is not None
         said = []
         for line in process.stderr:

@@ -239,7 +239,10 @@ def test_without_java_the_error_says_what_to_install(folder: Path, monkeypatch: 
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     result = overstory(folder, "compare", "net", "--planners", "spt")
     assert_fails(result, 1, "Java", "install")
-    assert len(result.err.strip().splitlines()) <= 3
+    *steps, last, _ = result.err.strip().splitlines()
+    assert last.startswith("starting Spark")
+    assert not any(step.startswith("starting Spark") for step in steps)
+    assert overstory(folder, "compare", "net", "--planners", "spt", "--json").code == 1
 
 
 @pytest.mark.parametrize(

@@ -225,9 +225,10 @@ class Pipeline:
         entry = cache.find(name)
         if entry is None:
             return None
+        spark = self.spark  # if that does not start, it is not for what is kept
         try:
             with self._step(READ):
-                rows = self.spark.read.schema(ddl(COLUMNS)).parquet(session.spark_path(entry / TABLE)).persist()
+                rows = spark.read.schema(ddl(COLUMNS)).parquet(session.spark_path(entry / TABLE)).persist()
                 rows.count()
                 return rows
         except EngineError:
