@@ -5,12 +5,14 @@ from collections.abc import Iterable, Sequence
 
 from overstory.filters.box import EVERYTHING, Box, Residuals
 from overstory.filters.grid import Grid, bits_of
+from overstory.filters.room import with_room
 from overstory.filters.value_sets import CUTS
 from overstory.filters.work import UNCOUNTED, OutOfWorkError, Work
 
 __all__ = ["EVERYTHING", "Box", "Residuals", "absorbed", "merged", "simplified", "simplified_in_part"]
 
 STEPS, STEPS_PER_BOX = 100_000, 200  # that simplifying a union may take
+FEW = 16  # boxes that do not take long
 
 
 def merged(boxes: Iterable[Box], work: Work = UNCOUNTED) -> list[Box]:
@@ -89,6 +91,10 @@ def simplified(boxes: Sequence[Box], work: Work = UNCOUNTED) -> tuple[Box, ...]:
 
 def simplified_in_part(boxes: Sequence[Box]) -> tuple[Box, ...]:
     """The same union, simplified as far as an amount of work goes that grows with the number of boxes."""
+    return _in_part(boxes) if len(boxes) <= FEW else with_room(lambda: _in_part(boxes))
+
+
+def _in_part(boxes: Sequence[Box]) -> tuple[Box, ...]:
     work = Work(STEPS + STEPS_PER_BOX * len(boxes) + sum(box.weight() for box in boxes))
     try:
         fewer: Sequence[Box] = merged(boxes, work)

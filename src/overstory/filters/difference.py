@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import overstory.filters.value_sets as value_sets
 from overstory.filters.box import Box
+from overstory.filters.room import with_room
 from overstory.filters.value_sets import ABSENT, CUTS, PRESENT, Faces, Presence, ValueSet
 from overstory.filters.work import OutOfWorkError, Work
 
@@ -18,6 +19,10 @@ MOST_WORK = 200_000  # steps, at most about a microsecond each
 def difference(boxes: Sequence[Box], others: Sequence[Box], most: int) -> list[Box] | None:
     """Boxes that together hold what is in ``boxes`` and not in ``others``; None if there are none that do, if there are
     more than ``most`` on the way, or if it takes too much work."""
+    return with_room(lambda: _difference(boxes, others, most))
+
+
+def _difference(boxes: Sequence[Box], others: Sequence[Box], most: int) -> list[Box] | None:
     work = Work(MOST_WORK)
     left = list(boxes)
     try:

@@ -14,6 +14,7 @@ import overstory.filters.value_sets as value_sets
 from overstory.filters.box import Box
 from overstory.filters.cuts import Cut, is_subset_of_union
 from overstory.filters.grid import Grid
+from overstory.filters.room import with_room
 from overstory.filters.value_sets import ABSENT, CUTS, PRESENT, Faces, Keywords, Numbers, Presence, Strings, ValueSet
 from overstory.filters.work import OutOfWorkError, Work
 
@@ -51,6 +52,11 @@ class Union:
 
     def covers(self, inner: "Union", if_too_much: bool = False) -> bool:
         """``if_too_much`` is the answer where finding one takes too much work."""
+        if len(self.boxes) + len(inner.boxes) <= MANY:
+            return self._covers_all(inner, if_too_much)
+        return with_room(lambda: self._covers_all(inner, if_too_much))
+
+    def _covers_all(self, inner: "Union", if_too_much: bool) -> bool:
         work = self._work_with(inner)
         try:
             return all(self._covers(box, work) for box in inner.boxes)
@@ -70,6 +76,12 @@ class Union:
         return len(near) > 1 and _covered_together(box, near, work)
 
     def intersects(self, other: "Union") -> bool:
+        """Whether some event may be in both."""
+        if len(self.boxes) + len(other.boxes) <= MANY:
+            return self._meets_any(other)
+        return with_room(lambda: self._meets_any(other))
+
+    def _meets_any(self, other: "Union") -> bool:
         work = self._work_with(other)
         try:
             return any(self._meets(box, work) for box in other.boxes)

@@ -321,8 +321,15 @@ class Keywords(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         )
 
     def covers(self, other: "Keywords", work: Work = UNCOUNTED) -> bool:
-        work.spend(len(self.hits) * (1 + weight(other) // WORDS) + len(self.misses) // WORDS)
-        return self.misses <= other.misses and all(any(theirs <= ours for theirs in other.hits) for ours in self.hits)
+        work.spend(len(self.misses) // WORDS)
+        if not self.misses <= other.misses:
+            return False
+        steps = 1 + weight(other) // WORDS
+        for ours in self.hits:
+            work.spend(steps)
+            if not any(theirs <= ours for theirs in other.hits):
+                return False
+        return True
 
     def intersect(self, other: "Keywords", work: Work = UNCOUNTED) -> "Keywords | None":
         return keywords(self.hits | other.hits, self.misses | other.misses)
