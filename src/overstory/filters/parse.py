@@ -18,9 +18,10 @@ DIALECTS = {"sql": parse_sql, "padres": parse_padres}
 
 
 def parse_filter(text: str | bytes, dialect: str = "sql", *, limits: Limits = DEFAULT_LIMITS) -> Filter:
-    """Raises FilterSyntaxError or FilterLimitError, both with the position; bytes are read as UTF-8.
+    """Makes a filter of its text. Bytes are read as UTF-8.
 
-    What is no text, and a dialect that there is not, is a UsageError.
+    Raises FilterSyntaxError or FilterLimitError, both with the position of what is wrong. Raises UsageError for
+    something that is no text, and for a dialect that there is not.
     """
     parse = DIALECTS.get(dialect) if isinstance(dialect, str) else None
     if parse is None:

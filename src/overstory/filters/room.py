@@ -14,7 +14,7 @@ SLOTS = 16_500  # more than 128 KB, so that the piece has 256 KB, and half of it
 
 
 def with_room(ask: Callable[[], T]) -> T:
-    """What ``ask`` returns. It takes some microseconds more, and worth it where there is much to do."""
+    """Calls ``ask`` and returns what it returns. Room takes some microseconds: ask for it where much is to do."""
     return ask()
 
 
