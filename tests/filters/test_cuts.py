@@ -22,6 +22,7 @@ def test_operations_are_those_of_sets(a: cuts.Cuts, b: cuts.Cuts) -> None:
     assert members(cuts.intersection(a, b)) == members(a) & members(b)
     assert members(cuts.difference(a, b)) == members(a) - members(b)
     assert cuts.is_subset(a, b) == (members(a) <= members(b))
+    assert cuts.overlap(a, b) == bool(members(a) & members(b))
 
 
 @given(sets, sets)

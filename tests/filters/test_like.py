@@ -6,7 +6,9 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overstory.filters.automaton import ONE, RUN
 from overstory.filters.like import parse_like
+from overstory.filters.work import UNCOUNTED, Work
 
 patterns = st.text("ab%_", max_size=6)
 TEXTS = ["".join(letters) for length in range(7) for letters in product("abc", repeat=length)]
@@ -29,6 +31,22 @@ def test_what_is_escaped_means_itself(pattern: str, text: str) -> None:
     written, escaped = parse_like(pattern, "!" if not pattern.endswith("!") else None).pattern()
     again = parse_like(written, "\\" if escaped else None)
     assert again == parse_like(pattern, "!" if not pattern.endswith("!") else None)
+
+
+@given(patterns, st.text(f"abc{ONE}{RUN}", max_size=8))
+def test_an_automaton_matches_as_the_matcher_of_events_does(pattern: str, text: str) -> None:
+    """Also texts that are patterns, in which the wildcards have characters of their own."""
+    like = parse_like(pattern)
+    assert like.fits(text, UNCOUNTED) == like.matches(text)
+
+
+@given(patterns, patterns)
+def test_one_pattern_covers_another_if_it_matches_that_as_a_text(a: str, b: str) -> None:
+    first, second = parse_like(a), parse_like(b)
+    work = Work(1000)
+    for _ in range(2):  # found out, then remembered
+        assert first.covers(second, work) == first.covers(second) == first.matches(RUN.join(second.segments))
+        assert first.disjoint(second, work) == first.disjoint(second) == second.disjoint(first)
 
 
 @given(patterns, patterns)

@@ -27,6 +27,23 @@ def test_volume_is_the_part_of_equally_likely_events_that_match(condition: objec
     assert wanted.volume(distributions) == pytest.approx(expected)
 
 
+numbers = st.integers(-2, 12) | st.sampled_from([0.5, 1.5, 9.5])
+terms = st.sampled_from(["<", "<=", "=", "<>", ">", ">="]).flatmap(lambda o: numbers.map(lambda n: f"x {o} {n}"))
+kinds = terms | st.sampled_from(["x IS NULL", "x IS NOT NULL", "x = 'a'", "x", "x LIKE '%a%'", "x IN (1, 2, 3)"])
+
+
+@given(st.lists(kinds, min_size=1, max_size=5))
+def test_a_cell_allows_what_its_middle_is_allowed(texts: list[str]) -> None:
+    sets = [None, *(box.sets["x"] for text in texts for box in parse_filter(text).boxes)]
+    cells = list(Uniform(0, 10).cells(sets))
+    assert sum(weight for weight, _ in cells) == pytest.approx(1)
+    start = 0.0
+    for weight, allowing in cells:
+        middle = start + 5 * weight
+        assert allowing == sum(1 << i for i, allowed in enumerate(sets) if allowed is None or allowed.contains(middle))
+        start += 10 * weight
+
+
 sides = st.tuples(st.integers(-2, 12), st.integers(-2, 12)).map(sorted)
 rectangles = st.lists(st.tuples(sides, sides), min_size=1, max_size=4)
 

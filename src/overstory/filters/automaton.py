@@ -12,7 +12,7 @@ RUN = "\ud801"  # stands for %
 
 
 class Automaton(NamedTuple):
-    """State i is that the first i characters of the pattern are matched; the states that are possible are bits."""
+    """The states of a pattern. In state i its first i characters are matched; the states that are possible are bits."""
 
     spelling: str  # the pattern, with ``ONE`` and ``RUN`` for its wildcards
     takes: dict[str, int]  # for a character, the states that it leads on from
@@ -22,7 +22,7 @@ class Automaton(NamedTuple):
     letters: frozenset[str]  # the characters that stand for themselves
 
     def accepts(self, text: str) -> bool:
-        """Whether the text matches. It may be the spelling of a pattern: then, if it matches, all texts of that do."""
+        """Whether the text matches. If the text is the spelling of a pattern and matches, so do all texts of that."""
         takes, takes_any, stays = self.takes, self.takes_any, self.stays
         states = 1
         for character in text:

@@ -27,7 +27,7 @@ class Box(msgspec.Struct, frozen=True, gc=False):
     residuals: Residuals = NO_RESIDUALS
 
     def contains(self, attributes: Attributes) -> bool:
-        """The plain meaning of a box, to check faster things against."""
+        """Whether the event is in the box, by its plain meaning. Faster ways are checked against this one."""
         return all(allowed.contains(attributes.get(name)) for name, allowed in self.sets.items()) and all(
             compile_condition(residual)(attributes) is True for residual in self.residuals
         )
@@ -61,11 +61,11 @@ class Box(msgspec.Struct, frozen=True, gc=False):
         return not contradict(self.residuals, other.residuals)
 
     def weight(self) -> int:
-        """About how many steps it takes to look at all of the box."""
+        """About how many steps it takes to read all of the box."""
         return sum(map(value_sets.weight, self.sets.values())) + len(self.residuals)
 
     def key(self) -> object:
-        """Equal for equal boxes, and hashable."""
+        """A hashable value that is equal for equal boxes."""
         return frozenset(self.sets.items()), self.residuals
 
 
@@ -73,7 +73,7 @@ EVERYTHING = Box({})
 
 
 def canonical(residual: Compare) -> Compare:
-    """One spelling for what means the same: constants to the right, else "less than", else names in order."""
+    """The one spelling of what means the same: constants stand right, else it is "less than", else names in order."""
     comparison, left, right = COMPARISONS[residual.operator], residual.left, residual.right
     if isinstance(right, Literal):
         flip = False
@@ -85,7 +85,7 @@ def canonical(residual: Compare) -> Compare:
 
 
 def negation(residual: Condition) -> Condition:
-    """The condition that is true where ``residual``, which is canonical, is false, and unknown where it is."""
+    """The condition that is true where the canonical ``residual`` is false, and unknown where that is unknown."""
     if not isinstance(residual, Compare):
         return residual.operand if isinstance(residual, Not) else Not(residual)
     comparison = COMPARISONS[COMPARISONS[residual.operator].negated]
@@ -95,7 +95,7 @@ def negation(residual: Condition) -> Condition:
 
 
 def contradict(ours: AbstractSet[Condition], theirs: AbstractSet[Condition]) -> bool:
-    """Whether one of them is known to be the negation of another. Within each there is no such pair."""
+    """Whether a residual of one side is the negation of one of the other. Neither side contradicts itself."""
     if not ours or not theirs:
         return False
     fewer, more = (ours, theirs) if len(ours) < len(theirs) else (theirs, ours)
@@ -125,7 +125,7 @@ def intersection_of(boxes: Iterable[Box], work: Work = UNCOUNTED) -> Box | None:
 
 
 def _intersection_of_sets(sets: list[ValueSet], work: Work) -> ValueSet | None:
-    """By pairs, as in a tournament: a thousand small sets are not each met by one that grows."""
+    """Intersects the sets by pairs, as in a tournament. So a thousand small sets are not each met by one that grows."""
     while len(sets) > 1:
         winners = sets[len(sets) & ~1 :]
         for a, b in zip(sets[0::2], sets[1::2], strict=False):

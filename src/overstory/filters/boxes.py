@@ -5,16 +5,18 @@ from collections.abc import Iterable, Sequence
 
 from overstory.filters.box import EVERYTHING, Box, Residuals
 from overstory.filters.grid import Grid, bits_of
+from overstory.filters.room import with_room
 from overstory.filters.value_sets import CUTS
 from overstory.filters.work import UNCOUNTED, OutOfWorkError, Work
 
 __all__ = ["EVERYTHING", "Box", "Residuals", "absorbed", "merged", "simplified", "simplified_in_part"]
 
 STEPS, STEPS_PER_BOX = 100_000, 200  # that simplifying a union may take
+FEW = 16  # boxes that do not take long
 
 
 def merged(boxes: Iterable[Box], work: Work = UNCOUNTED) -> list[Box]:
-    """The same union with boxes that are equal but for one attribute made one, where one value set can say it.
+    """The same union, in which boxes that differ in one attribute are one box where one value set can say it.
 
     Whatever merges goes to the back of the queue, so a thousand alternatives pair up as in a tournament.
     """
@@ -40,7 +42,7 @@ def merged(boxes: Iterable[Box], work: Work = UNCOUNTED) -> list[Box]:
 
 
 def _merge_keys(box: Box) -> dict[str, object]:
-    """For each attribute a key that boxes share if they can be merged there."""
+    """A key for each attribute. Boxes that can be merged in an attribute share its key."""
     hashes = {name: hash((name, allowed)) for name, allowed in box.sets.items()}
     everything = hash(box.residuals)
     for value in hashes.values():
@@ -65,7 +67,7 @@ def _merge(name: str, a: Box, b: Box, work: Work) -> Box:
 
 
 def absorbed(boxes: Sequence[Box], work: Work = UNCOUNTED, in_part: bool = False) -> tuple[Box, ...]:
-    """The same union without boxes that lie inside another; ``in_part``, with those that the work does not suffice for.
+    """The same union without boxes that lie inside another. ``in_part`` keeps those that the work does not suffice for.
 
     A box has no more constraints than what it holds, so it stands before that and is kept if the two are equal.
     """
@@ -89,6 +91,10 @@ def simplified(boxes: Sequence[Box], work: Work = UNCOUNTED) -> tuple[Box, ...]:
 
 def simplified_in_part(boxes: Sequence[Box]) -> tuple[Box, ...]:
     """The same union, simplified as far as an amount of work goes that grows with the number of boxes."""
+    return _in_part(boxes) if len(boxes) <= FEW else with_room(lambda: _in_part(boxes))
+
+
+def _in_part(boxes: Sequence[Box]) -> tuple[Box, ...]:
     work = Work(STEPS + STEPS_PER_BOX * len(boxes) + sum(box.weight() for box in boxes))
     try:
         fewer: Sequence[Box] = merged(boxes, work)

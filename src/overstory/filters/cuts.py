@@ -21,7 +21,7 @@ EMPTY: Cuts = ()
 
 
 def contains(cuts: Cuts, key: Cut) -> bool:
-    """``key`` is the cut just below the value asked for."""
+    """Whether a value is inside. ``key`` is the cut just below the value."""
     return bisect_right(cuts, key) % 2 == 1
 
 
@@ -48,7 +48,7 @@ def overlap(a: Cuts, b: Cuts) -> bool:
 
 
 def intervals(cuts: Cuts) -> Iterator[tuple[Cut, Cut | None]]:
-    """Pairs of start and stop; the last stop is None if the set is unbounded above."""
+    """The intervals as pairs of start and stop. The last stop is None if the set is unbounded above."""
     return zip_longest(cuts[::2], cuts[1::2])
 
 
@@ -72,7 +72,7 @@ def difference(a: Cuts, b: Cuts) -> Cuts:
 
 
 def is_subset_of_union(inner: Cuts, sets: Sequence[Cuts]) -> bool:
-    """By one sweep over the intervals of all sets, in order of their starts."""
+    """Whether all of ``inner`` is in the union of the sets. One sweep over all intervals, in order of their starts."""
     if set(map(len, sets)) == {2}:  # each is one interval already
         pieces = sorted(sets)
     else:

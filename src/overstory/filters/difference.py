@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import overstory.filters.value_sets as value_sets
 from overstory.filters.box import Box
+from overstory.filters.room import with_room
 from overstory.filters.value_sets import ABSENT, CUTS, PRESENT, Faces, Presence, ValueSet
 from overstory.filters.work import OutOfWorkError, Work
 
@@ -16,8 +17,14 @@ MOST_WORK = 200_000  # steps, at most about a microsecond each
 
 
 def difference(boxes: Sequence[Box], others: Sequence[Box], most: int) -> list[Box] | None:
-    """Boxes that together hold what is in ``boxes`` and not in ``others``; None if there are none that do, if there are
-    more than ``most`` on the way, or if it takes too much work."""
+    """Boxes that together hold what is in ``boxes`` and not in ``others``.
+
+    None if no boxes say that, if there are more than ``most`` on the way, or if it takes too much work.
+    """
+    return with_room(lambda: _difference(boxes, others, most))
+
+
+def _difference(boxes: Sequence[Box], others: Sequence[Box], most: int) -> list[Box] | None:
     work = Work(MOST_WORK)
     left = list(boxes)
     try:
@@ -38,7 +45,7 @@ def difference(boxes: Sequence[Box], others: Sequence[Box], most: int) -> list[B
 
 
 def _outside(box: Box, other: Box, work: Work) -> list[Box] | None:
-    """One attribute at a time, and inside the other box in those before."""
+    """The parts of the box outside the other one. Each part is outside in one attribute and inside in those before."""
     if not box.meets(other, work):
         return [box]
     work.spend(box.weight() // CUTS)
@@ -59,7 +66,10 @@ def _outside(box: Box, other: Box, work: Work) -> list[Box] | None:
 
 
 def _without(given: ValueSet | None, asked: ValueSet, work: Work) -> list[ValueSet] | None:
-    """The sets are not disjoint. A value of two faces may be in sets of unlike kinds: that is not looked into."""
+    """What is given and not asked for, where the sets are not disjoint; None if no sets say it.
+
+    A value of two faces may be in sets of unlike kinds. Such sets are not looked into.
+    """
     if given is None:
         return [ABSENT if asked.present else PRESENT] if isinstance(asked, Presence) else None
     if value_sets.covers(asked, given, work):

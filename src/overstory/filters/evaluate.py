@@ -213,7 +213,7 @@ def _compare_boolean(name: str, comparison: Comparison, constant: bool) -> Test:
 
 
 def compare(comparison: Comparison, left: object, right: object) -> Truth:
-    """Two values by the face that both have: numbers, strings or booleans; unknown if there is none."""
+    """Compares two values by the face that both have: number, boolean or string. Unknown if they share none."""
     for face in (number_face, boolean_face, string_face):
         x, y = face(left), face(right)
         if x is not None and y is not None:
@@ -261,7 +261,7 @@ def _arithmetic(node: Arithmetic) -> Operand:
 
 
 def _calculable(value: object) -> int | float | None:
-    """The number that arithmetic takes a value for: of a fraction, the nearest float."""
+    """The number that arithmetic takes a value for. A fraction counts as the nearest float."""
     number = number_face(value)
     if not isinstance(number, Fraction):
         return number
@@ -272,14 +272,14 @@ def _calculable(value: object) -> int | float | None:
 
 
 def _held(number: int | float) -> int | float | None:
-    """Unknown beyond 64-bit integers and finite floats."""
+    """The result itself, or unknown if it is beyond 64-bit integers or finite floats."""
     if isinstance(number, int):
         return number if number in INT64 else None
     return number if isfinite(number) else None
 
 
 def _remainder(x: int | float, y: int | float) -> int | float:
-    """With the sign of the dividend, as in Java and SQL and unlike Python's ``%``."""
+    """The remainder has the sign of the dividend, as in Java and SQL and unlike Python's ``%``."""
     if isinstance(x, int) and isinstance(y, int):
         return x - y * (abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1))
     return fmod(x, y)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def checked_filter(wanted: T) -> T:
-    """The filter itself. Raises UsageError for anything else, such as its text."""
+    """Returns the filter that is given. Raises UsageError for anything else, such as a filter's text."""
     if not isinstance(wanted, Filter):
         advice = "; make one with parse_filter" if isinstance(wanted, (str, bytes)) else ""
         raise UsageError(f"a Filter is wanted, not {type(wanted).__name__}{advice}")
@@ -24,7 +24,7 @@ def checked_filter(wanted: T) -> T:
 
 
 class Filter:
-    """Immutable. Made by ``parse_filter`` and ``union``. Two filters are equal if their boxes are."""
+    """An immutable predicate over events, made by ``parse_filter`` and ``union``. Equal boxes make filters equal."""
 
     __slots__ = ("_ready", "_test", "boxes", "condition", "hulls")
 
@@ -36,7 +36,7 @@ class Filter:
         self.hulls: object = None  # what ``matching.covering`` files it by, made once for all indexes that it is in
 
     def evaluate(self, attributes: Attributes) -> bool | None:
-        """True, False, or None for unknown."""
+        """The truth of the filter for an event: True, False, or None for unknown."""
         if self._test is None:
             self._test = compile_condition(self.condition)
         return self._test(attributes)
@@ -45,18 +45,18 @@ class Filter:
         return self.evaluate(attributes) is True
 
     def covers(self, other: "Filter") -> bool:
-        """Whether every event that matches ``other`` matches this one. Exact on boxes, else safe: may miss a yes."""
+        """Whether every event that matches ``other`` matches this one. Exact on boxes. Elsewhere it may miss a yes."""
         theirs = checked_filter(other).boxes
         if len(self.boxes) == 1 and len(theirs) == 1:  # what is asked most
             return box_covers(self.boxes[0], theirs[0])
         return self._union().covers(other._union())
 
     def leaves_out(self, other: "Filter") -> bool:
-        """Whether some event surely matches ``other`` and not this one: may miss a yes."""
+        """Whether some event surely matches ``other`` and not this one. It may miss a yes."""
         return self.is_exact_with(other) and not self._union().covers(other._union(), if_too_much=True)
 
     def intersects(self, other: "Filter") -> bool:
-        """Whether some event matches both. Exact on boxes, else safe: maybe a yes too many."""
+        """Whether some event matches both. Exact on boxes. Elsewhere it may say yes too often."""
         return self._union().intersects(checked_filter(other)._union())
 
     def equals(self, other: "Filter") -> bool:
@@ -65,10 +65,11 @@ class Filter:
 
     def union(self, *others: "Filter") -> "Filter":
         conditions: list[Condition] = []
-        for each in (self, *map(checked_filter, others)):
+        filters = (self, *map(checked_filter, others))
+        for wanted in filters:
             # Flat, so that a union of unions does not grow deeper and deeper
-            conditions += each.condition.operands if isinstance(each.condition, Or) else (each.condition,)
-        boxes = [box for each in (self, *others) for box in each.boxes]
+            conditions += wanted.condition.operands if isinstance(wanted.condition, Or) else (wanted.condition,)
+        boxes = [box for wanted in filters for box in wanted.boxes]
         return Filter(Or(tuple(conditions)), simplified_in_part(boxes))
 
     def volume(self, distributions: Mapping[str, Distribution]) -> float:

@@ -17,7 +17,7 @@ COLUMNS, SETS = 4, 2  # that are looked at in one step
 
 
 class Column:
-    """One attribute. For each set that boxes allow it to be in, those boxes."""
+    """The sets that boxes allow one attribute to be in, and for each set its boxes, as bits."""
 
     def __init__(self) -> None:
         self.constrained = 0
@@ -37,11 +37,11 @@ class Column:
             self.likes[like] = self.likes.get(like, 0) | box
 
     def cost(self) -> tuple[int, int]:
-        """Large where the attribute is better looked at late, when few boxes are left."""
+        """How dear it is to compare the sets. Dear attributes are looked at late, when few boxes are left."""
         return len(self.likes), sum(map(value_sets.weight, self.parts))
 
     def holding(self, given: ValueSet, among: int, work: Work) -> int:
-        """Of the boxes ``among``, those whose set holds all of the given one."""
+        """The boxes of ``among`` whose set holds all of the given one."""
         compared = 0
         for part, boxes in self.parts.items():
             if boxes & among:
@@ -58,7 +58,7 @@ class Column:
         return among
 
     def meeting(self, given: ValueSet, among: int, work: Work) -> int:
-        """Of the boxes ``among``, those whose set meets the given one."""
+        """The boxes of ``among`` whose set meets the given one."""
         compared = 0
         for allowed, boxes in self.sets.items():
             if boxes & among:
@@ -86,7 +86,7 @@ class Grid:
         self.columns = sorted(columns.items(), key=lambda item: item[1].cost())
 
     def holding(self, box: Box, among: int, work: Work) -> int:
-        """Of the boxes ``among``, those that hold all of this one."""
+        """The boxes of ``among`` that hold all of this one."""
         work.spend(1 + len(self.columns) // COLUMNS)
         for name, column in self.columns:
             if column.constrained & among:
@@ -98,7 +98,7 @@ class Grid:
         return among
 
     def meeting(self, box: Box, among: int, work: Work) -> int:
-        """Of the boxes ``among``, those that this one meets, as far as sets and opposite residuals tell."""
+        """The boxes of ``among`` that this one meets, as far as sets and opposite residuals tell."""
         work.spend(1 + len(self.columns) // COLUMNS)
         for name, column in self.columns:
             given = box.sets.get(name)

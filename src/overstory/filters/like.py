@@ -39,7 +39,7 @@ class Like(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         return _automaton(self).accepts(text)
 
     def covers(self, other: "Like", work: Work = UNCOUNTED) -> bool:
-        """Safe: True only if every text that ``other`` matches is matched by this one.
+        """Whether this pattern surely matches every text that ``other`` matches. It may miss a yes.
 
         The other pattern is matched as if it were a text: its wildcards are characters that only wildcards take, and
         ``_`` does not take a ``%``, which might stand for nothing.
@@ -55,7 +55,7 @@ class Like(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         return known
 
     def disjoint(self, other: "Like", work: Work = UNCOUNTED) -> bool:
-        """Safe: True only if no text matches both."""
+        """Whether surely no text matches both patterns. It may miss a yes."""
         pair = (None, self, other)
         known = work.patterns.get(pair)
         if known is None:
@@ -72,11 +72,11 @@ class Like(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         )
 
     def least_length(self) -> int:
-        """Of a text that matches."""
+        """The length of the shortest text that matches."""
         return sum(map(len, self.segments))
 
     def length(self) -> int:
-        """Of the pattern itself, with what is escaped counted once."""
+        """The length of the pattern itself. An escaped character counts once."""
         return self.least_length() + len(self.segments) - 1
 
     def pattern(self) -> tuple[str, bool]:
@@ -89,7 +89,7 @@ class Like(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 def parse_like(pattern: str, escape: str | None = None) -> Like:
-    """Raises ValueError if the pattern ends in its escape character."""
+    """Reads a pattern as it is written. Raises ValueError if it ends in its escape character."""
     if escape is not None and escape in pattern:
         return Like(_in_order(_unescaped(pattern, escape).split(RUN)))
     return Like(_in_order(pattern.replace("_", ONE).split("%")))
@@ -144,7 +144,7 @@ def _automaton(like: Like) -> Automaton:
 
 @lru_cache(maxsize=4096)
 def matcher(like: Like) -> Callable[[str], bool]:
-    """A function that matches one text in one pass: ends first, then each middle segment at its leftmost place.
+    """A function that matches one text in one pass: the ends first, then each middle segment at its leftmost place.
 
     Taking the leftmost place for each segment never spoils a later one, so nothing is ever tried twice.
     """
@@ -179,7 +179,7 @@ def _matches_at(segment: str) -> Callable[[str, int], bool]:
 
 
 def _finder(segment: str) -> Callable[[str, int, int], int]:
-    """Finds the segment at or after a position; gives the position behind it, or -1."""
+    """A function that finds the segment at or after a position. It gives the position behind the segment, or -1."""
     if ONE not in segment:
 
         def find_literal(text: str, position: int, stop: int) -> int:

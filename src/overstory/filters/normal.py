@@ -163,7 +163,7 @@ class Normaliser:
             raise TooLargeError(_too_many_patterns(self.limits), token)
 
     def is_in(self, condition: In, wanted: bool) -> Boxes:
-        """Long lists of constants of one type become one set directly; the rest is what IN means."""
+        """The boxes of IN. A list of constants of one type becomes one set directly; other lists are what IN means."""
         box = _attribute_in(condition, wanted)
         if box is not None:
             return box
@@ -234,7 +234,7 @@ def _compare(condition: Compare, wanted: bool) -> Box | None:
 
 
 def folded(value: Value) -> Value | None:
-    """A value without attributes is worked out; None if it is unknown."""
+    """The value, worked out if it has no attributes. None if it is unknown."""
     if type(value) is Literal or mentions_attribute(value):
         return value
     constant = compile_value(value)({})
@@ -277,7 +277,7 @@ def _box(name: str, allowed: ValueSet | None) -> Box | None:
 
 
 def _residual(condition: Condition) -> Box | None:
-    """A condition that no value set can say. One without attributes is a constant, and is worked out."""
+    """The box of a condition that no value set can say. A condition without attributes is worked out."""
     implied = implied_by(condition)
     if implied is None or implied.sets:
         return implied and Box(implied.sets, frozenset([condition]))
@@ -286,8 +286,10 @@ def _residual(condition: Condition) -> Box | None:
 
 @lru_cache(maxsize=256)
 def implied_by(condition: Condition) -> Box | None:
-    """What must hold of single attributes for a residual to be true: it is strict, so all are present and of a type
-    that fits. None if that cannot be."""
+    """What must hold of single attributes for a residual to be true. None if that cannot be.
+
+    Residuals are strict, so all their attributes are present and of a type that fits.
+    """
     if isinstance(condition, Not):
         return implied_by(condition.operand)
     if isinstance(condition, LikeTest):

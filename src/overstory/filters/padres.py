@@ -184,7 +184,7 @@ class Reader:
 
 
 def _present(name: str, example: PadresValue) -> Condition:
-    """Present with the type of the example."""
+    """The condition that the attribute is present with the type of the example."""
     attribute = Attribute(name)
     if isinstance(example, str):
         return LikeTest(attribute, like_prefix(""))

@@ -39,7 +39,7 @@ from overstory.filters.value_sets import (
 
 
 def print_boxes(boxes: Iterable[Box]) -> str:
-    """The union, with boxes and attributes in a fixed order whatever order they came in."""
+    """Prints a union of boxes. Boxes and attributes stand in a fixed order, whatever order they came in."""
     texts = sorted(print_box(box) for box in boxes)
     if len(texts) < 2:
         return texts[0] if texts else "FALSE"
@@ -52,7 +52,7 @@ def print_box(box: Box) -> str:
 
 
 def print_parts(box: Box) -> tuple[list[str], list[str]]:
-    """A box's conditions on single attributes, without those that its residuals imply anyway; and its residuals."""
+    """Prints a box: its conditions on single attributes, without those that its residuals imply; and its residuals."""
     implied = intersection_of(known for residual in box.residuals if (known := implied_by(residual)))
     known_sets = implied.sets if implied else {}
     conditions = [

@@ -14,6 +14,7 @@ import overstory.filters.value_sets as value_sets
 from overstory.filters.box import Box
 from overstory.filters.cuts import Cut, is_subset_of_union
 from overstory.filters.grid import Grid
+from overstory.filters.room import with_room
 from overstory.filters.value_sets import ABSENT, CUTS, PRESENT, Faces, Keywords, Numbers, Presence, Strings, ValueSet
 from overstory.filters.work import OutOfWorkError, Work
 
@@ -23,7 +24,7 @@ MANY = 16  # boxes that are looked through faster side by side in a grid
 
 
 class Union:
-    """Boxes together, made ready to be asked many times which of them overlap a box.
+    """A union of boxes, made ready to be asked many times which of them overlap a box.
 
     They are sorted by where they start in the one attribute that tells them apart best. ``furthest[i]`` is how far the
     first i + 1 of them reach, so those that overlap an interval stand between two places found by bisection.
@@ -41,7 +42,7 @@ class Union:
             self.furthest = list(accumulate(takewhile(lambda stop: stop is not None, stops), max))
 
     def overlapping(self, box: Box) -> Sequence[Box]:
-        """At least the boxes that overlap this one."""
+        """The boxes that may overlap this one; no box that does is left out."""
         asked = box.sets.get(self.name)
         if asked is None or type(asked) is not self.kind:
             return self.boxes
@@ -50,7 +51,12 @@ class Union:
         return self.sorted[first : None if stop is None else bisect_left(self.starts, stop)]
 
     def covers(self, inner: "Union", if_too_much: bool = False) -> bool:
-        """``if_too_much`` is the answer where finding one takes too much work."""
+        """Whether the boxes together hold all inner boxes. ``if_too_much`` is the answer where the work runs out."""
+        if len(self.boxes) + len(inner.boxes) <= MANY:
+            return self._covers_all(inner, if_too_much)
+        return with_room(lambda: self._covers_all(inner, if_too_much))
+
+    def _covers_all(self, inner: "Union", if_too_much: bool) -> bool:
         work = self._work_with(inner)
         try:
             return all(self._covers(box, work) for box in inner.boxes)
@@ -70,6 +76,12 @@ class Union:
         return len(near) > 1 and _covered_together(box, near, work)
 
     def intersects(self, other: "Union") -> bool:
+        """Whether some event may be in both."""
+        if len(self.boxes) + len(other.boxes) <= MANY:
+            return self._meets_any(other)
+        return with_room(lambda: self._meets_any(other))
+
+    def _meets_any(self, other: "Union") -> bool:
         work = self._work_with(other)
         try:
             return any(self._meets(box, work) for box in other.boxes)
@@ -146,13 +158,13 @@ def _side_by_side(box: Box, coverers: Sequence[Box], name: str, work: Work) -> b
     return is_subset_of_union(given.cuts, parts)
 
 
-def _covered_together(box: Box, coverers: Sequence[Box], work: Work) -> bool:
+def _covered_together(inner: Box, coverers: Sequence[Box], work: Work) -> bool:
     """Whether the coverers, none of which holds all of the box, do so together."""
-    pieces = [(box, coverers)]
+    pieces = [(inner, coverers)]
     while pieces:
         piece, candidates = pieces.pop()
         work.spend(len(candidates))
-        helping = [(names, each) for each in candidates if (names := _beyond(each, piece, work)) is not None]
+        helping = [(names, box) for box in candidates if (names := _beyond(box, piece, work)) is not None]
         if any(not names for names, _ in helping):
             continue  # one of them holds all of the piece
         if len(helping) < 2:
@@ -170,7 +182,7 @@ def _covered_together(box: Box, coverers: Sequence[Box], work: Work) -> bool:
 
 
 def _along_one_attribute(piece: Box, helping: list[tuple[list[str], Box]], work: Work) -> bool | None:
-    """If all reach short of the piece in the same attribute only, and it has an order, no cutting is needed."""
+    """Whether boxes that reach short of the piece in one ordered attribute only cover it. None if it must be cut."""
     names = helping[0][0]
     given = piece.sets.get(names[0])
     kind = type(given)
@@ -187,7 +199,7 @@ def _along_one_attribute(piece: Box, helping: list[tuple[list[str], Box]], work:
 
 
 def _beyond(coverer: Box, box: Box, work: Work) -> list[str] | None:
-    """The attributes in which the box reaches beyond the coverer; None if the coverer is of no help.
+    """The attributes in which the box reaches beyond the coverer. None if the coverer is of no help.
 
     It is of none if they are disjoint or if it asks for a residual that the box lacks. Nor is it if for some
     attribute it asks for a kind of value, and the box for presence, for nothing, or for another kind: it then
@@ -215,7 +227,7 @@ def _beyond(coverer: Box, box: Box, work: Work) -> list[str] | None:
 
 
 def _pieces_beyond(coverer: Box, box: Box) -> int:
-    """About how many pieces cutting leaves where lists of words are asked for; elsewhere it is one for an attribute."""
+    """About how many pieces cutting leaves where word lists are asked for. Other attributes leave one piece each."""
     pieces = 0
     for name, asked in coverer.sets.items():
         given = box.sets.get(name)
@@ -225,7 +237,7 @@ def _pieces_beyond(coverer: Box, box: Box) -> int:
 
 
 def _cut_away(box: Box, coverer: Box, names: list[str], work: Work) -> list[Box]:
-    """The parts of the box outside the coverer, one attribute at a time and inside it in those before."""
+    """The parts of the box outside the coverer. Each part is outside in one attribute and inside in those before."""
     pieces = []
     sets = dict(box.sets)
     for name in names:

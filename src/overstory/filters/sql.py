@@ -170,7 +170,7 @@ class Parser(Tokens):
         return self.as_value(node, start) if type(node) in ONLY_CONDITIONS else node  # type: ignore[return-value]
 
     def sum(self, loosest: int = 0) -> Node:
-        """Operators that bind more tightly than ``loosest``, from left to right."""
+        """Reads values joined by operators that bind more tightly than ``loosest``, from left to right."""
         start = self.index
         token = self.tokens[start]
         if token.isidentifier() and self.tokens[start + 1] != "(" and self.words[start] not in RESERVED:
@@ -300,5 +300,5 @@ TESTS: dict[str, Callable[[Parser, Value, int], Condition]] = {
 
 
 def _operands(condition: Condition, kind: type[And] | type[Or]) -> tuple[Condition, ...]:
-    """A conjunction within a conjunction, or a disjunction within one, is the same as one long one."""
+    """The operands of a condition of this kind, or the condition itself. So an AND within an AND is one long AND."""
     return condition.operands if type(condition) is kind else (condition,)

@@ -16,7 +16,7 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
 
 
 class Literal(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """Equal only if the types are: x + 1, x + 1.0 and x + TRUE are three different things."""
+    """A constant in a filter. Constants are equal only if their types are: x + 1, x + 1.0 and x + TRUE all differ."""
 
     value: bool | int | float | str
 

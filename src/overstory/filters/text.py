@@ -5,7 +5,7 @@ from overstory.filters.limits import Limits
 
 
 def checked_text(text: str | bytes, limits: Limits) -> str:
-    """Valid Unicode, not too long."""
+    """The text as Unicode. Raises an error if it is no text, not valid, or too long."""
     if not isinstance(text, (str, bytes)):
         raise UsageError(f"a text is wanted, str or bytes, not {type(text).__name__}; write it as a string")
     if isinstance(text, bytes):

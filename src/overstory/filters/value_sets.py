@@ -172,7 +172,7 @@ class Strings(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class Known:
-    """What the cuts and the patterns of a set of strings say about further patterns. Safe: it may miss something."""
+    """What the cuts and the patterns of a set of strings say about further patterns. It may miss something."""
 
     def __init__(self, allowed: Strings, work: Work) -> None:
         self.cuts, self.likes, self.work = allowed.cuts, allowed.likes, work
@@ -214,7 +214,7 @@ class Known:
 
 
 def strings(cuts: Cuts, likes: frozenset[tuple[Like, bool]] = frozenset(), work: Work = UNCOUNTED) -> Strings | None:
-    """The canonical set: what patterns say about prefixes goes into the cuts, what the rest implies goes."""
+    """The canonical set of strings. What patterns say of prefixes goes into the cuts; what others imply is dropped."""
     if not likes:
         return Strings(cuts) if cuts else None
     for like, wanted in likes:
@@ -237,12 +237,12 @@ def strings(cuts: Cuts, likes: frozenset[tuple[Like, bool]] = frozenset(), work:
 
 
 def _spelling(pair: tuple[Like, bool]) -> tuple[tuple[str, ...], bool]:
-    """An order that does not depend on how sets are stored."""
+    """A key that sorts patterns in an order that does not depend on how sets are stored."""
     return pair[0].segments, pair[1]
 
 
 def strings_like(like: Like, wanted: bool) -> Strings | None:
-    """Strings that match the pattern, or that do not: cuts alone where these can say it."""
+    """The strings that match the pattern, or those that do not. Cuts alone say it where they can."""
     if like.is_equality():
         exact: Cuts | None = points_of_strings([like.prefix()])
     elif like.is_prefix():
@@ -255,7 +255,7 @@ def strings_like(like: Like, wanted: bool) -> Strings | None:
 
 
 def points_of_strings(texts: Iterable[str]) -> Cuts:
-    """Neighbours such as 'a' and 'a' + NEXT share a cut, which then is none."""
+    """The cuts around each of the texts. Neighbours such as 'a' and 'a' + NEXT share a cut, which then is none."""
     cuts: list[str] = []
     for text in sorted(set(texts)):
         if cuts and cuts[-1] == text:
@@ -321,8 +321,15 @@ class Keywords(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         )
 
     def covers(self, other: "Keywords", work: Work = UNCOUNTED) -> bool:
-        work.spend(len(self.hits) * (1 + weight(other) // WORDS) + len(self.misses) // WORDS)
-        return self.misses <= other.misses and all(any(theirs <= ours for theirs in other.hits) for ours in self.hits)
+        work.spend(len(self.misses) // WORDS)
+        if not self.misses <= other.misses:
+            return False
+        steps = 1 + weight(other) // WORDS
+        for ours in self.hits:
+            work.spend(steps)
+            if not any(theirs <= ours for theirs in other.hits):
+                return False
+        return True
 
     def intersect(self, other: "Keywords", work: Work = UNCOUNTED) -> "Keywords | None":
         return keywords(self.hits | other.hits, self.misses | other.misses)
@@ -331,7 +338,7 @@ class Keywords(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         return (Keywords, self.misses) if len(self.hits) == 1 else self
 
     def merge(self, other: "Keywords", work: Work = UNCOUNTED) -> "Keywords":
-        """Hitting one set of words or the other is hitting the union of both."""
+        """The union of two sets that hit one set of words each: to hit one or the other is to hit the words of both."""
         if self == other:
             return self
         return Keywords(frozenset([next(iter(self.hits)) | next(iter(other.hits))]), self.misses)
@@ -344,7 +351,7 @@ class Keywords(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 def keywords(hits: frozenset[frozenset[str]], misses: frozenset[str] = frozenset()) -> Keywords | None:
-    """The canonical set: words that are missed hit nothing, and a hit that another implies goes."""
+    """The canonical set of lists. Words that are missed hit nothing, and a hit that another one implies is dropped."""
     open_hits = frozenset(hit - misses for hit in hits) if misses else hits
     if frozenset() in open_hits:
         return None
@@ -382,7 +389,7 @@ class Faces(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 def faces(text: Strings, other: Numbers | Booleans, work: Work = UNCOUNTED) -> Faces | None:
-    """Keeps only texts that have an allowed other face, if there are finitely many, and only their faces."""
+    """The values that have both faces. Of finitely many texts it keeps those whose other face is allowed."""
     if isinstance(other, Booleans):
         words = strings(points_of_strings(word for word, truth in JSON_BOOLEAN.items() if truth in other.allowed))
         within = words and text.intersect(words, work)
@@ -414,7 +421,7 @@ def is_exact(sets: Sequence[ValueSet]) -> bool:
 
 
 def weight(allowed: ValueSet) -> int:
-    """About how many steps it takes to look at all of the set."""
+    """About how many steps it takes to read all of the set."""
     if isinstance(allowed, Faces):
         return weight(allowed.strings) + weight(allowed.other)
     if isinstance(allowed, (Numbers, Strings)):

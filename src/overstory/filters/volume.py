@@ -22,7 +22,7 @@ MOST_STEPS = 750_000  # sets of boxes that may be met by cells, each well under 
 
 class Distribution(Protocol):
     def cells(self, sets: Sequence[ValueSet | None]) -> Iterable[tuple[float, int]]:
-        """Probabilities, and for each the sets (bit i for ``sets[i]``) that allow it; None allows everything."""
+        """The cells of values: how likely each is, and which sets allow it, bit i for ``sets[i]``. None allows all."""
 
 
 class Uniform(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Uniform(msgspec.Struct, frozen=True):
             raise DistributionError(f"Uniform({self.low}, {self.high}): low must be less than high, and both finite")
 
     def cells(self, sets: Sequence[ValueSet | None]) -> Iterable[tuple[float, int]]:
-        """One sweep over all cuts: at each, the sets that it belongs to begin or end."""
+        """Sweeps once over all cuts. At each cut, the sets that it belongs to begin or end."""
         allowing = 0
         changes: defaultdict[float, int] = defaultdict(int, {self.low: 0, self.high: 0})
         for i, allowed in enumerate(sets):
@@ -68,8 +68,11 @@ class Discrete(msgspec.Struct, frozen=True):
 
 
 def volume(boxes: Sequence[Box], distributions: Mapping[str, Distribution]) -> float:
-    """Walks through the attributes, box by box, keeping the probability of each set of boxes still possible (bit i for
-    box i). A set that holds a box with no attribute left to check is certain, and is kept no longer."""
+    """The probability that an event is in one of the boxes.
+
+    Walks through the attributes and keeps the probability of each set of boxes that is still possible (bit i for box
+    i). A set that holds a box with no attribute left to check is certain, and is kept no longer.
+    """
     names = list(dict.fromkeys(name for box in boxes for name in box.sets))
     unknown = [name for name in names if name not in distributions]
     if unknown:

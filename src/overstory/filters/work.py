@@ -10,7 +10,7 @@ class OutOfWorkError(Exception):
 
 
 class Work:
-    """The steps that are left, at most about a microsecond each; and what has been found out about pairs of patterns.
+    """The steps that are left, of at most about a microsecond, and what was found out about pairs of patterns.
 
     Patterns occur again and again in the boxes of one filter. Each pair is compared once, and has its price once.
     """
@@ -32,7 +32,7 @@ class Work:
 
 
 class _Uncounted(Work):
-    """For those whose sets are small, or their own. It lasts as long as the program, so it remembers nothing."""
+    """Work without a limit, for trusted sets. It lasts as long as the program, so it remembers nothing."""
 
     __slots__ = ()
 

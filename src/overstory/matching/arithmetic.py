@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
 
 
 def comparison_of(box: Box) -> Comparison | None:
-    """What the box asks for, if that is one comparison of numbers and nothing else."""
+    """The comparison of numbers that the box asks for; None if it asks for anything else."""
     if box.sets or len(box.residuals) != 1:
         return None
     (residual,) = box.residuals
@@ -75,7 +75,7 @@ def _shape_of(value: Value, constants: list[float]) -> Shape | str | int | None:
 def answers(
     comparisons: list[Comparison | None], which: NDArray[np.int64], events: NDArray[np.int64], batch: Batch
 ) -> tuple[Mask, Mask]:
-    """A question is whether one of the comparisons holds for an event. Which have an answer, and which a yes?"""
+    """Which questions have an answer here, and which of those are yes. A question is a comparison and an event."""
     answered, yes = np.zeros(len(which), np.bool_), np.zeros(len(which), np.bool_)
     shapes: dict[Shape, list[int]] = {}
     for number, comparison in enumerate(comparisons):

@@ -23,7 +23,7 @@ NO_OFFSETS = np.zeros(1, np.int64)
 
 
 class Texts:
-    """Strings; with ``untyped``, values without a type of their own, such as MQTT user properties."""
+    """A column of strings. With ``untyped`` they are values without a type, such as MQTT user properties."""
 
     def __init__(
         self, data: NDArray[np.uint8], offsets: NDArray[np.int64], present: Mask | None = None, untyped: bool = False
@@ -49,7 +49,7 @@ class Texts:
 
 
 class Lists:
-    """Lists of words: list i has the words between offsets i and i + 1."""
+    """A column of lists of words. List i has the words between offsets i and i + 1."""
 
     def __init__(self, offsets: NDArray[np.int64], words: Texts, present: Mask | None = None) -> None:
         self.offsets, self.words, self.present = offsets, words, present
@@ -62,7 +62,7 @@ class Lists:
 
 
 class Numbers:
-    """Numbers or booleans, where some are absent."""
+    """A column of numbers or booleans, of which some may be absent."""
 
     def __init__(self, values: ArrayLike, present: Mask | None = None) -> None:
         self.values, self.present = np.asarray(values), present
@@ -80,7 +80,7 @@ class Numbers:
 
 
 class Values:
-    """Any values that events may have, one Python object each: the slow way, and the only one for mixed types."""
+    """A column of any values, one Python object each. It is slow, and the only way for mixed types."""
 
     def __init__(self, values: Sequence[object]) -> None:
         self.values = values
@@ -121,7 +121,7 @@ class Batch:
         return map(self.event, range(self.size))
 
     def cells(self, numbers: Mapping[str, int]) -> Cells:
-        """For an index that gives attributes these numbers."""
+        """The cells of the batch, for an index that gives attributes these numbers."""
         known = [(numbers[name], column) for name, column in self.columns.items() if name in numbers]
         return _Table(self.size, known).cells()
 
@@ -245,7 +245,7 @@ class _Table:
             self._keep_words(Texts.of(words))
 
     def _keep_words(self, words: Texts) -> None:
-        """A word ends where the next one starts, but the last of a column where its bytes end: one offset more."""
+        """Keeps the words of a column. A word ends where the next one starts, so the last one needs an offset more."""
         self.words.append(words.offsets + self.bytes)
         self.word_count += len(words.offsets)
         self._keep(words.data)

@@ -17,7 +17,7 @@ from overstory.matching.covering import CoveringIndex, CoveringStatistics
 
 
 class ContainmentGraph:
-    """Filters are numbered as they are added, from 0; a number is not used again."""
+    """Filters by what covers what. They are numbered as they are added, from 0; a number is not used again."""
 
     def __init__(self, filters: Iterable[Filter] = ()) -> None:
         self._index = CoveringIndex()  # of one filter for each node; its numbers are those of the nodes
@@ -47,7 +47,7 @@ class ContainmentGraph:
         return number
 
     def remove(self, number: int) -> list[int]:
-        """Returns the filters that are covered by none any more, now that this one has gone: one of each node."""
+        """Removes a filter from the graph. Returns those that no other covers any more, one of each node."""
         if number not in self:
             raise UsageError(f"the graph has no filter {number}")
         node = self._node_of.pop(number)
@@ -68,7 +68,7 @@ class ContainmentGraph:
         return not self._above[self._node_of[number]]
 
     def resting_on(self, number: int) -> list[int]:
-        """The largest filters that this one covers and none else does that is not above it, one of each node."""
+        """The filters that this one alone covers directly, one of each node: its children without other parents."""
         children = self._below[self._node_of[number]]
         return sorted(self._members[child][0] for child in children if len(self._above[child]) == 1)
 
@@ -92,7 +92,7 @@ class ContainmentGraph:
         return self._index.statistics()
 
     def _node_for(self, wanted: Filter) -> int:
-        """The node of filters that equal this one, made if there is none."""
+        """The node of filters that equal this one. It is made if there is none."""
         above, below = self._index.all_covering(wanted), self._index.all_covered(wanted)
         # Between filters that are just their hulls ``covers`` knows all, so paths lead no further.
         known = self._index.is_hull(wanted) and below.isdisjoint(self._index.vague)
@@ -116,8 +116,8 @@ class ContainmentGraph:
         return sorted(self._members[node][0] for node in nodes)
 
     def _insert(self, node: int, above: set[int], below: set[int]) -> None:
-        parents = {each for each in above if self._below[each].isdisjoint(above)}
-        children = {each for each in below if self._above[each].isdisjoint(below)}
+        parents = {other for other in above if self._below[other].isdisjoint(above)}
+        children = {other for other in below if self._above[other].isdisjoint(below)}
         for parent in above:
             if not self._below[parent].isdisjoint(below):
                 for child in self._below[parent] & below:
@@ -142,6 +142,6 @@ class ContainmentGraph:
                     self._above[child].add(parent)
 
     def _is_between(self, parent: int, child: int) -> bool:
-        """Whether a path from the one to the other is left."""
+        """Whether a path from the parent to the child is left."""
         filters = self._index.filters
         return any(other == parent or filters[parent].covers(filters[other]) for other in self._above[child])

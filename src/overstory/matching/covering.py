@@ -49,7 +49,7 @@ class CoveringStatistics(msgspec.Struct, frozen=True):
 
 
 class CoveringIndex:
-    """Filters are numbered as they are added, from 0; the number of one that was removed is given out again."""
+    """Filters by their hulls. They are numbered as they come, from 0; the number of a removed one is used again."""
 
     def __init__(self, filters: Iterable[Filter] = ()) -> None:
         self.filters: dict[int, Filter] = {}
@@ -85,8 +85,8 @@ class CoveringIndex:
             raise UsageError(f"the index has no filter {number}")
         self._filing.remove(number)
         if number in self.vague:
-            for some in (self.vague, self._unfiled, self._several, self._unions, self._loose):
-                some.discard(number)
+            for kind in (self.vague, self._unfiled, self._several, self._unions, self._loose):
+                kind.discard(number)
         wanted = self.filters.pop(number)
         for face, limit in _limits(hulls_of(wanted)):
             if isinstance(limit, str):
@@ -179,14 +179,14 @@ class CoveringIndex:
         return numbers
 
     def _write_record(self, hull: Hull, words: list[int]) -> None:
-        """A record of ranges alone, as ``kernels.store`` has them, after its size."""
+        """Writes a record of ranges alone, as ``kernels.store`` has them, after its size."""
         ranges = []
         for face, (low, high) in hull.items():
             ranges.append((self._number(face), self._label(face, low), self._label(face, high)))
         ranges.sort()
         words += (1 + 3 * len(ranges), len(ranges))
-        for each in ranges:
-            words += each
+        for one_range in ranges:
+            words += one_range
 
     def _number(self, face: Face) -> int:
         number = self._faces.get(face)
@@ -278,12 +278,12 @@ class Hulls(NamedTuple):
 
 
 def hulls_of(wanted: Filter) -> list[Hull]:
-    """What a filter is filed by: its hull, and those by which it is found among the covered, if they are others."""
+    """The hulls that a filter is filed by: its own, and those by which it is found among the covered."""
     return _all_hulls(wanted).filed if wanted.boxes else []
 
 
 def reach(wanted: Filter, attribute: str) -> tuple[int, int]:
-    """The least and the greatest key of a number that the filter may let this attribute have."""
+    """The least and the greatest key that the filter lets a number of this attribute have."""
     if not wanted.boxes:
         return TOP, -TOP
     low, high = _all_hulls(wanted).outer.get((attribute, float), (-TOP, TOP))
@@ -306,7 +306,7 @@ def _is_hull(wanted: Filter) -> bool:
 
 
 def _is_plain(box: Box) -> bool:
-    """One interval for each attribute: of numbers, with ends that have keys of their own, or of strings."""
+    """Whether the box is one interval in each attribute: of strings, or of numbers whose ends have their own keys."""
     return not box.residuals and all(map(_is_interval, box.sets.values()))
 
 
@@ -320,7 +320,7 @@ def _is_interval(allowed: ValueSet) -> bool:
 
 
 def outer_hull(boxes: Sequence[Box]) -> Hull:
-    """No box reaches further."""
+    """The hull that no box reaches out of."""
     hull = _hull_of(boxes[0])
     for box in boxes[1:]:
         other = _hull_of(box)

@@ -39,7 +39,7 @@ Clause = tuple[bool, Sequence[Token]]  # whether negated
 
 
 class Said(NamedTuple):
-    """What a value set comes to: one of the intervals, if there are any, and all of the clauses."""
+    """What a value set asks for: one of the intervals, if there are any, and all of the clauses."""
 
     intervals: Sequence[Interval]
     clauses: Sequence[Clause]
@@ -76,7 +76,7 @@ def _write_any(
     numbering: Numbering,
     words: list[int],
 ) -> int:
-    """The records of a box of which some ranges are known already."""
+    """Writes the records of a box of which some ranges are known already. Returns how many."""
     choices: list[list[Range]] = []
     pieces = 1
     lists: list[int] = []
@@ -115,8 +115,8 @@ def _write_any(
     size = 1 + 3 * (len(ranges) + len(choices)) + len(rest)
     for chosen in product(*choices):
         words += (size, header)
-        for each in sorted((*ranges, *chosen)):
-            words += each
+        for one_range in sorted((*ranges, *chosen)):
+            words += one_range
         words += rest
     return pieces
 
@@ -140,7 +140,7 @@ def said_by(allowed: ValueSet) -> Said:
 
 
 def _one_interval(cuts: Cuts) -> Interval | None:
-    """Between two cuts at numbers that have keys of their own; None if one has not."""
+    """The keys between two cuts at numbers. None if a number has no key of its own."""
     (low, after_low), (high, after_high) = cuts
     first, last = keys_of_ends(low, high)
     return None if (first | last) & 1 else (first + after_low, last + after_high - 1)
@@ -190,7 +190,7 @@ def _said_by_texts(cuts: Cuts) -> tuple[list[Clause], bool]:
 
 
 def _taken_apart(parts: list[tuple[Cut, Cut | None]]) -> list[Token] | None:
-    """Intervals of strings as texts and prefixes; None if that takes too many."""
+    """Intervals of strings as texts and prefixes. None if that takes too many."""
     found: list[Token] = []
     for start, stop in parts:
         if start == "" and stop is None:
@@ -219,7 +219,7 @@ def _taken_apart(parts: list[tuple[Cut, Cut | None]]) -> list[Token] | None:
 
 
 def _common_prefix(start: str, stop: str | None) -> Token:
-    """The narrowest one of all strings of an interval."""
+    """The longest prefix that all strings of an interval have."""
     for length in range(len(start), 0, -1):
         beyond = after_prefix(start[:length])
         if beyond is not None and stop is not None and beyond >= stop:

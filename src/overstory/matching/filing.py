@@ -17,7 +17,7 @@ NO_TEXT = np.frombuffer(bytearray(), np.uint8)
 
 
 class Filing:
-    """Filters are numbered from 0; the number of one that was removed is given out again."""
+    """The records of filters in memory. Filters are numbered from 0; the number of a removed one is used again."""
 
     def __init__(self, seed: int = 0) -> None:
         self._memory = Memory()
@@ -37,7 +37,7 @@ class Filing:
         return 0 <= number < len(self) + len(self._free) and bool(self.store.filters["link"][number] != FREE)
 
     def add(self, counts: list[int], records: list[int], splitting: bool) -> tuple[list[int], NDArray[np.int64]]:
-        """Makes filters of so many boxes each, given by their records, each after its size.
+        """Makes filters, each of as many boxes as its count says. The records follow, each after its size.
 
         Returns the numbers of the filters, and the opaque tests of those of their boxes that are new. Without
         ``splitting``, which is faster for many, ``finish`` is to be called in the end.
@@ -67,7 +67,7 @@ class Filing:
         split_leaves(self.store)
 
     def remove(self, number: int) -> NDArray[np.int64]:
-        """Returns the opaque tests of boxes that are no more."""
+        """Removes a filter and its boxes. Returns the opaque tests of boxes that are no more."""
         if number not in self:
             raise UsageError(f"the index has no filter {number}")
         needed, opaque = remove_filter(self.store, number)
@@ -84,7 +84,7 @@ class Filing:
         self.store.counts[ATTRIBUTES] = number + 1
 
     def _next_numbers(self, count: int) -> list[int]:
-        """Those that were given back last come first."""
+        """Numbers for new filters. Those that were given back last come first."""
         numbers = [self._free.pop() for _ in range(min(count, len(self._free)))]
         if len(numbers) == count:
             return numbers
@@ -94,8 +94,9 @@ class Filing:
         return [*numbers, *following]
 
     def make_room(self, size: int) -> None:
-        """Room for ``size`` more: see ``kernels.room``. Asked for in large pieces, since it is only addresses that a
-        table takes up before it is written to.
+        """Makes room for ``size`` more: see ``kernels.room``.
+
+        It asks for large pieces, since a table takes up only addresses before it is written to.
         """
         wanted = rows_needed(self.store.counts, size).tolist()
         rows = {name: wanted[at] + max(1024, wanted[at] // 4) for at, name in enumerate(GROWING)}

@@ -45,7 +45,7 @@ class Opaque:
 
 
 class AttributeNumbers(dict[str, int]):
-    """Gives a new attribute the next number, and has it filed."""
+    """The numbers of attributes. A new attribute gets the next number and is filed."""
 
     def __init__(self, filing: Filing) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class AttributeNumbers(dict[str, int]):
 
 
 class FilterIndex(Matcher):
-    """Filters are numbered as they are added, from 0; the number of one that was removed is given out again.
+    """Many filters, found by events. They are numbered from 0; the number of a removed one is used again.
 
     ``seed`` goes into the hash of texts. Give a secret one where strangers choose the texts.
     """
@@ -82,7 +82,7 @@ class FilterIndex(Matcher):
 
     @property
     def scratch(self) -> Scratch:
-        """As long as the tables that it goes with."""
+        """Memory for a match. It grows with the tables that it goes with."""
         if self._scratch_growth != self._filing.growth:
             store = self._filing.store
             self._scratch = None  # lets go of the arrays, so that they can grow

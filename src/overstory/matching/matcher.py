@@ -34,7 +34,7 @@ from overstory.model.values import PLAIN, Attributes, Untyped, list_face, plain
 
 
 class Matches(NamedTuple):
-    """The filters of event i, in ascending order, stand between offsets i and i + 1."""
+    """The matches of a batch. The filters of event i stand between offsets i and i + 1, ascending."""
 
     offsets: NDArray[np.int64]
     filters: NDArray[np.int64]
@@ -66,7 +66,7 @@ class OpaqueTest(Protocol):
 
 
 class Matcher(ABC):
-    """Not for several threads at once: a match writes on memory of its own."""
+    """An index that can be asked. It is not for several threads at once: a match writes on memory of its own."""
 
     tests: Mapping[int, OpaqueTest]
 
@@ -104,7 +104,7 @@ class Matcher(ABC):
         found: NDArray[np.int64],
         source: Batch | Attributes,
     ) -> NDArray[np.int64]:
-        """Places of boxes whose opaque test the event fails."""
+        """The places of boxes whose opaque test the event fails."""
         numbers = self.store.boxes[found[where]]["opaque"]
         if not isinstance(source, Batch):
             fails = [not self.tests[number].holds(source) for number in numbers.tolist()]
@@ -119,7 +119,7 @@ class Matcher(ABC):
         return where[~held]
 
     def _cells_of(self, attributes: Attributes) -> Cells:
-        """One event, without the ceremony of columns."""
+        """The cells of one event, made without columns."""
         rows: list[int] = []
         words: list[int] = []
         texts: list[bytes] = []
@@ -185,7 +185,7 @@ class Matcher(ABC):
 
 
 def rows_used(store: Store) -> dict[str, int]:
-    """Of each table, as many rows as have ever been in use."""
+    """How many rows of each table have ever been in use."""
     used = [*store.counts[:8].tolist(), len(store.shards), len(store.counts)]
     return dict(zip(store._fields, used, strict=True))
 

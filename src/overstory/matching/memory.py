@@ -47,7 +47,7 @@ class Memory:
         self.store = self._as_store()
 
     def reserve(self, rows: Mapping[str, int]) -> None:
-        """Sees to it that the tables have at least so many rows. Nobody may hold on to ``store``."""
+        """Gives the tables at least so many rows. Nobody may hold on to ``store``."""
         del self.store
         for name, wanted in rows.items():
             if len(self._tables[name].array) < wanted:

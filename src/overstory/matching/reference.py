@@ -48,5 +48,5 @@ class ReferenceIndex:
     def match_batch(self, batch: Batch) -> Matches:
         found = [self.match(event) for event in batch.events()]
         offsets = np.zeros(len(found) + 1, np.int64)
-        np.cumsum([len(each) for each in found], out=offsets[1:])
+        np.cumsum([len(numbers) for numbers in found], out=offsets[1:])
         return Matches(offsets, np.concatenate(found) if found else np.zeros(0, np.int64))

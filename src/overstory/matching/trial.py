@@ -45,8 +45,8 @@ def run_trial(filters: Sequence[Filter], events: Sequence[Attributes]) -> Trial:
     batch = Batch.of(events)
     timed = [_timed(lambda: index.match_batch(batch)) for _ in range(ROUNDS)]
     matches, in_batch = timed[0][0], min(seconds for _, seconds in timed)
-    some = events[:MOST_SINGLE]
-    _, one_by_one = _timed(lambda: [index.match(event) for event in some])
+    single = events[:MOST_SINGLE]
+    _, one_by_one = _timed(lambda: [index.match(event) for event in single])
     sample = random.Random(0).sample(range(len(events)), min(len(events), max(1, MOST_CHECKS // len(filters))))
     reference = ReferenceIndex(filters)
     expected, asking_all = _timed(lambda: [reference.match(events[i]) for i in sample])
@@ -56,7 +56,7 @@ def run_trial(filters: Sequence[Filter], events: Sequence[Attributes]) -> Trial:
         matches=len(matches.filters),
         build_microseconds=build / len(filters) * 1e6,
         batch_microseconds=in_batch / len(events) * 1e6,
-        single_microseconds=one_by_one / len(some) * 1e6,
+        single_microseconds=one_by_one / len(single) * 1e6,
         reference_microseconds=asking_all / len(sample) * 1e6,
         checked_events=len(sample),
         wrong_events=wrong,
