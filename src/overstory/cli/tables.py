@@ -38,7 +38,7 @@ def table(
 
 
 def drawn(texts: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """By rich. Cells are plain texts: what stands in brackets is no markup."""
+    """Lays a table out with rich. Cells are plain texts: what stands in brackets is no markup."""
     grid = Table.grid(padding=(0, len(BETWEEN), 0, 0))
     for at, width in enumerate(widths):
         grid.add_column(justify="right" if at else "left", no_wrap=True, min_width=width)
@@ -52,7 +52,7 @@ def drawn(texts: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 
 def aligned(texts: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """The same, quickly."""
+    """Lays a table out as rich does, and quickly, for very long ones."""
     lines = []
     for row in texts:
         spaces = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]

@@ -66,7 +66,7 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def make_sites(folder: Path, events: int, seed: int) -> None:
-    """Writes the scenario."""
+    """Writes the scenario of sites across Europe, with this many events."""
     if events < 0:
         raise UsageError(f"events must be 0 or more, not {events}")
     network = topohub_network(NETWORK)

@@ -217,7 +217,7 @@ def _used_links(plan: Plan) -> Ints:
 
 
 def _moves(one: Plan, other: Plan) -> list[ClientMove]:
-    """Ascending by client."""
+    """Clients that move, ascending by client."""
     rows = [plan.attachments.sort_by("client") for plan in (one, other)]
     clients = np.unique(np.concatenate([table["client"].to_numpy() for table in rows]))
     brokers = [_brokers_of(table, clients) for table in rows]
@@ -272,7 +272,7 @@ def _texts(plan: Plan, where: Ints, size: int) -> pa.Array:
 
 
 def _load_changes(one: Plan, other: Plan) -> list[LoadChange]:
-    """Ascending by broker."""
+    """Brokers whose load changes, ascending by broker."""
     attached = [plan.attachments["broker"].to_numpy() for plan in (one, other)]
     brokers = np.unique(np.concatenate(attached))
     counts = [np.bincount(np.searchsorted(brokers, each), minlength=len(brokers)) for each in attached]

@@ -60,8 +60,8 @@ def use_every_kernel(folder: Path) -> None:
     counted([rows], known.rules, known.ways, known.publishers)
     network = scenario.network
     ways_from(network.offsets, network.targets, np.array([1.0, 2.0]), known.rules.publisher_broker)
-    for some in (ALL, NONE):
-        bound_here(rows, known, scenario.network, some)
+    for chosen in (ALL, NONE):
+        bound_here(rows, known, scenario.network, chosen)
     graph, distances = ground_of(scenario.network, known.rules)
     for kind in KINDS:
         table = distances._replace(far=distances.far.astype(kind))

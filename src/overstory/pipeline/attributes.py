@@ -48,7 +48,9 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def described(rows: "DataFrame", columns: "dict[str, tuple[Column, str]]") -> dict[str, Described]:
-    """Attributes by name. ``columns`` are the values and the type of each, as Spark calls it."""
+    """Describes the attributes of a log, by name.
+
+    ``columns`` are the values and the type of each, as Spark calls it."""
     from overstory.pipeline.log_types import IN_WORDS
 
     events, first = _sums(rows, columns)

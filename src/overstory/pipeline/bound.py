@@ -156,10 +156,10 @@ def bounded(batches: Batches, rules: Rules, publishers: Ints, graph: Scaled, cho
         heavy, drawn = chosen.among(_ranks(batch), np.asarray(batch.column("low")))
         by_ascent, parts, sizes = heavy | drawn, np.asarray(batch.column("part")), np.asarray(batch.column("bytes"))
         ascended, farthest = np.zeros(len(parts), np.int64), np.zeros(len(parts), np.int64)
-        for some, found, kernel in ((by_ascent, ascended, _ascent), (~heavy, farthest, _farthest)):
-            if some.any():
-                sets = grouped(batch.filter(pa.array(some)), rules, publishers)
-                found[some] = kernel(graph, sets)[sets.which]
+        for is_bounded, found, kernel in ((by_ascent, ascended, _ascent), (~heavy, farthest, _farthest)):
+            if is_bounded.any():
+                sets = grouped(batch.filter(pa.array(is_bounded)), rules, publishers)
+                found[is_bounded] = kernel(graph, sets)[sets.which]
         total = total.plus(
             Sums(
                 [dot(ascended[here], sizes[here]) for here in (parts == part for part in range(PARTS))],

@@ -103,7 +103,7 @@ def bursts_of(
             if len(mine):
                 text = known.predicates.texts[candidate.predicate]
                 found.append(burst(scenario, ground, candidate, covers, mine, text, threshold))
-    return sorted(found, key=lambda each: (-each.messages["active"], each.subscription))[:top]
+    return sorted(found, key=lambda burst: (-burst.messages["active"], burst.subscription))[:top]
 
 
 # Candidates
@@ -114,10 +114,12 @@ def grounds_of(scenario: Scenario, plan: Plan, known: Metered, covers: Covers) -
     flows = plan.flows.to_pylist()
     open_ones = [row["flow"] for row in flows if row["kind"] == TREE and row["events"] == EVERYTHING]
     grounds = [_ground(scenario, plan, members[members[:, 0] == flow], flow, covers) for flow in open_ones]
-    ranked = sorted((-len(each.covered), each.subscription) for ground in grounds for each in ground.candidates)
+    ranked = sorted(
+        (-len(candidate.covered), candidate.subscription) for ground in grounds for candidate in ground.candidates
+    )
     chosen = {subscription for _, subscription in ranked[:MOST]}
     cut = [
-        ground._replace(candidates=[each for each in ground.candidates if each.subscription in chosen])
+        ground._replace(candidates=[candidate for candidate in ground.candidates if candidate.subscription in chosen])
         for ground in grounds
     ]
     return [ground for ground in cut if ground.candidates]
@@ -179,7 +181,7 @@ def hops_of(rows: "DataFrame", known: Metered, grounds: list[Ground], brokers: i
     """Ground, candidate, publishing broker, lowest hop and how many events, for all that there are."""
     context = rows.sparkSession.sparkContext
     same = covers_of(tuple(known.predicates.texts)).same
-    trees = [_rooted(ground, [each.broker for each in ground.candidates]) for ground in grounds]
+    trees = [_rooted(ground, [candidate.broker for candidate in ground.candidates]) for ground in grounds]
     given = context.broadcast((known.publishers, known.rules.publisher_broker, same, grounds, trees))
     names = ("ground", "candidate", "broker", "hop", "events")
 
@@ -200,7 +202,9 @@ def counted_hops(
     grounds: list[Ground],
     trees: list[tuple[Ints, Ints]],
 ) -> Ints:
-    """Without Spark. Of filters that are equal a row has all, so each counts once."""
+    """Counts hops as Spark's workers do, in this process.
+
+    Of filters that are equal a row has all, so each counts once."""
     rows = rows_of(batch, publishers)
     row = np.repeat(np.arange(len(rows.events)), np.diff(rows.offsets))
     keys = np.unique(row * len(same) + same[rows.predicates])
@@ -209,7 +213,7 @@ def counted_hops(
     every = [np.empty((0, 5), np.int64)]
     for number, (ground, (parents, depths)) in enumerate(zip(grounds, trees, strict=True)):
         candidate_of = np.full(len(same), NONE)
-        candidate_of[[each.predicate for each in ground.candidates]] = np.arange(len(ground.candidates))
+        candidate_of[[candidate.predicate for candidate in ground.candidates]] = np.arange(len(ground.candidates))
         matched, places = MatchedRows(roots, offsets, keys % len(same)), Places(ground.broker_offsets, ground.brokers)
         which, mine, hops = lowest_hops(Candidates(candidate_of, parents, depths), matched, places)
         distinct, at = np.unique(np.stack([which, roots[mine], hops]), axis=1, return_inverse=True)
@@ -281,8 +285,8 @@ def new_roots(
     number, size = _preorder(parents, depths)
     wanted = candidate.covered
     outside = _outside([wanted], ground, number, size, links)
-    above = [covers.above[covers.offsets[each] : covers.offsets[each + 1]] for each in wanted.tolist()]
-    others = [each[(each != candidate.predicate)] for each in above]
+    above = [covers.above[covers.offsets[predicate] : covers.offsets[predicate + 1]] for predicate in wanted.tolist()]
+    others = [covering[(covering != candidate.predicate)] for covering in above]
     covered = _outside(others, ground, number, size, links, lists=True)
     new = outside & ~covered
     later = ground.first_id[wanted] > candidate.subscription
@@ -293,12 +297,15 @@ def _outside(
     lists_of: list[Ints], ground: Ground, number: Ints, size: Ints, links: Ints, lists: bool = False
 ) -> NDArray[np.bool_]:
     """By filter, or list of filters, and by link: whether a broker that has one stands not below the link's end."""
-    groups = lists_of if lists else [np.array([each]) for each in lists_of[0].tolist()]
+    groups = lists_of if lists else [np.array([predicate]) for predicate in lists_of[0].tolist()]
     low, high = np.empty(len(groups), np.int64), np.empty(len(groups), np.int64)
     for at, group in enumerate(groups):
         places = np.concatenate(
             [np.empty(0, np.int64)]
-            + [ground.brokers[ground.broker_offsets[each] : ground.broker_offsets[each + 1]] for each in group.tolist()]
+            + [
+                ground.brokers[ground.broker_offsets[predicate] : ground.broker_offsets[predicate + 1]]
+                for predicate in group.tolist()
+            ]
         )
         low[at], high[at] = (number[places].min(), number[places].max()) if len(places) else (len(number), -1)
     start, end = number[links], number[links] + size[links]

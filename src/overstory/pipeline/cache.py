@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Of one scenario."""
+    """What was worked out for one scenario, kept in a folder inside it."""
 
     def __init__(self, scenario: Scenario, note: Callable[[str], None] = lambda _: None, most: int = MOST) -> None:
         self.folder, self.note = scenario.folder / FOLDER, note
@@ -53,8 +53,8 @@ class Cache:
     def key(self, kind: str, *depends_on: object) -> str:
         """The name of an entry: of its kind, and of all that it depends on beside the scenario and the code."""
         digest = hashlib.sha256(self._known.encode())
-        for each in depends_on:
-            data = each if isinstance(each, bytes) else str(each).encode()
+        for part in depends_on:
+            data = part if isinstance(part, bytes) else str(part).encode()
             digest.update(len(data).to_bytes(8, "little") + data)
         return f"{kind}-{digest.hexdigest()[:40]}"
 

@@ -133,8 +133,8 @@ def attributes_in(text: str) -> list[str]:
         if isinstance(node, Attribute | IsNull | HasAny):
             found[node.name] = None
         elif isinstance(node, tuple):
-            for each in node:
-                visit(each)
+            for child in node:
+                visit(child)
         elif isinstance(node, Signed | Arithmetic | Function | Compare | In | LikeTest | Not | And | Or):
             for name in node.__struct_fields__:
                 visit(getattr(node, name))

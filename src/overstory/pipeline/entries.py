@@ -55,7 +55,9 @@ def entries_of(plan: Plan, metered: Metered) -> Entries:
 
 
 class Covers(NamedTuple):
-    """Of some filters, numbered from 0. Of equal ones the first stands for all, and it alone covers others."""
+    """Which of some filters cover which, numbered from 0.
+
+    Of equal ones the first stands for all, and it alone covers others."""
 
     same: Ints
     offsets: Ints
@@ -69,11 +71,11 @@ def covers_of(texts: tuple[str, ...]) -> Covers:
     index = CoveringIndex(filters)
     same = np.arange(len(filters))
     pairs: list[tuple[int, int]] = []
-    for number, each in enumerate(filters):
-        found = index.covering(each)
+    for number, wanted in enumerate(filters):
+        found = index.covering(wanted)
         if found == [number]:
             continue
-        equal = {other for other in found if other == number or each.covers(filters[other])}
+        equal = {other for other in found if other == number or wanted.covers(filters[other])}
         same[number] = min(equal)
         if same[number] == number:
             pairs += [(number, other) for other in found if other not in equal]
@@ -89,8 +91,8 @@ def _access_entries(rules: Rules, wanted: Ints, covers: Covers) -> int:
     places, place = _distinct(flow, group, len(rules.group_broker))
     keys, _ = _distinct(place, wanted, len(covers.same))
     covered = np.zeros(len(keys), bool)
-    for some, _ in _covering(keys, covers):
-        covered[some] = True
+    for places_covered, _ in _covering(keys, covers):
+        covered[places_covered] = True
     sizes = rules.group_size[places % len(rules.group_broker)][keys // len(covers.same)]
     return int(sizes[~covered].sum() + rules.group_size[rules.access_group].sum())
 

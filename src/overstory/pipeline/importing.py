@@ -353,7 +353,9 @@ class Log:
         return found.select(["name", "broker", "least", "most"])
 
     def write(self, path: Path, publishers: pa.Table | ByChance) -> None:
-        """One Parquet file. ``publishers`` are the ``name`` and the ``id`` of each, or clients to choose from."""
+        """Writes the events as one Parquet file.
+
+        ``publishers`` are the ``name`` and the ``id`` of each, or clients to choose from."""
         parts = path.with_name("parts")
         with as_ours(f"writing the events of {self.path}"):
             rows = self._with_publishers(publishers)
@@ -400,8 +402,8 @@ class Log:
 
     def _odd_in_words(self, name: str) -> str:
         many, values = self._odd[name]
-        named = ", ".join(f"{each.value!r} ({each.events:,}, first on {each.place})" for each in values)
-        more = ", …" if sum(each.events for each in values) < many else ""
+        named = ", ".join(f"{odd.value!r} ({odd.events:,}, first on {odd.place})" for odd in values)
+        more = ", …" if sum(odd.events for odd in values) < many else ""
         kind = IN_WORDS[self.kinds[name]]
         return f"it is of {kind}, and {many:,} of {self.events:,} events have something else: {named}{more}"
 

@@ -128,7 +128,7 @@ def matching_shard(
         for batch in batches:
             offsets, found = index.match_batch(batch_of(batch, _extra(batch, brokers)))
             sets = _lists(offsets, found * shards + shard)
-            columns = [batch.column(each) for each in PARTIAL.names[:-1]]
+            columns = [batch.column(name) for name in PARTIAL.names[:-1]]
             yield pa.RecordBatch.from_arrays([*columns, sets], schema=PARTIAL)
 
     return match

@@ -171,7 +171,7 @@ class Pipeline:
         return found
 
     def summary(self, scenario: Scenario) -> dict[str, int]:
-        """Validates, and counts."""
+        """Validates the scenario, and counts what is in it."""
         self.validate(scenario)
         predicates = Predicates()
         predicates.numbers(scenario.subscriptions["filter"])
@@ -283,7 +283,7 @@ class Pipeline:
         rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
         with self._step("counting traffic"):
             totals = totals_of(rows, known)
-        busiest = max(int(each.sum(axis=0).max(initial=0)) for each in (totals.link_frames, totals.group_copies))
+        busiest = max(int(counts.sum(axis=0).max(initial=0)) for counts in (totals.link_frames, totals.group_copies))
         check_headroom(self._logs[scenario.folder], plan.flows.num_rows, busiest)
         return known, rows, totals
 

@@ -50,8 +50,8 @@ def _values(type_: pa.DataType) -> list[Filter]:
 
 
 def _renamed(name: str, *filters: Filter) -> list[Box]:
-    return [Box({name: box.sets["x"]}) for each in filters for box in each.boxes]
+    return [Box({name: box.sets["x"]}) for wanted in filters for box in wanted.boxes]
 
 
 def names_in(filters: Iterable[Filter]) -> list[str]:
-    return sorted({name for each in filters for box in each.boxes for name in box.sets})
+    return sorted({name for wanted in filters for box in wanted.boxes for name in box.sets})

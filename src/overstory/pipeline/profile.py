@@ -55,7 +55,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def profile_of(pipeline: Pipeline, scenario: Scenario) -> Profile:
-    """Everything. Runs on Spark."""
+    """Profiles a scenario: filters, publishers, attributes and brokers. Runs on Spark."""
     matches = matches_of(pipeline, scenario)
     attributes = attributes_of(pipeline, scenario, list(scenario.attributes))
     found = tuple(_warnings(scenario, matches, {about.name: about for about in attributes}))

@@ -56,8 +56,8 @@ def totals_of(rows: "DataFrame", metered: Metered) -> Totals:
 
     found = rows.mapInArrow(count, "counts binary").toArrow()["counts"].to_pylist()
     total = empty_totals(metered.rules)
-    for each in found:
-        add(total, Totals(*pickle.loads(each)))
+    for counts in found:
+        add(total, Totals(*pickle.loads(counts)))
     return total
 
 

@@ -37,7 +37,7 @@ def shipped(spark: "SparkSession", ways: Ways) -> Shipped:
 
 
 def arrived(ways: Shipped) -> Ways:
-    """In a worker."""
+    """Opens, in a worker of Spark, what was shipped there."""
     from pyspark import SparkFiles
 
     if ways.file is None:

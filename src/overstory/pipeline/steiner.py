@@ -63,7 +63,9 @@ def without_links(scenario: Scenario, attachments: pa.Table) -> Plan:
 
 
 def crossings_of(rows: "DataFrame", metered: Metered, network: Network, starts: int, folder: Path) -> Crossings:
-    """Runs on Spark. Files for the workers are put into the folder, under names that no other folder's have."""
+    """Grows a Steiner tree for each distinct event, on Spark.
+
+    Files for the workers are put into the folder, under names that no other folder's have."""
     graph, distances = ground_of(network, metered.rules)
     names = []
     for name in ("far", "first"):
@@ -80,8 +82,8 @@ def crossings_of(rows: "DataFrame", metered: Metered, network: Network, starts: 
 
     parts = rows.repartition(2 * context.defaultParallelism).mapInArrow(cross, "counts binary").toArrow()
     total = _nothing(graph)
-    for each in parts["counts"].to_pylist():
-        for ours, theirs in zip(total, pickle.loads(each), strict=True):
+    for counts in parts["counts"].to_pylist():
+        for ours, theirs in zip(total, pickle.loads(counts), strict=True):
             ours += theirs
     return total
 
@@ -135,7 +137,9 @@ def _nothing(graph: Graph) -> Crossings:
 
 
 def _mapped(name: str) -> NDArray[np.generic]:
-    """In a worker. Not read-only, since kernels are compiled for arrays that can be written to; nobody does."""
+    """Maps, in a worker of Spark, a table that was shipped there.
+
+    Not read-only, since kernels are compiled for arrays that can be written to; nobody does."""
     from pyspark import SparkFiles
 
     return np.asarray(np.load(SparkFiles.get(name), mmap_mode="c"))

@@ -50,7 +50,7 @@ class TreeLinks:
     def faults(self, network: Network, flows: Ints, wanted_offsets: Ints, wanted: Ints) -> Ints:
         """Of each of these flows, what is wrong with its tree: see ``kernels.shapes``. ``wanted`` are brokers."""
         rows = [self._rows(flow) for flow in flows.tolist()]
-        offsets = np.concatenate([[0], np.cumsum([len(each) for each in rows], dtype=np.int64)])
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
         chosen = np.concatenate([np.empty(0, np.int64), *rows])
         one, other = (network.positions(ends[chosen]) for ends in (self.source, self.target))
         found = np.empty(len(flows), np.int64)

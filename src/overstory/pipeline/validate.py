@@ -74,7 +74,7 @@ def published_in(events: "DataFrame", scenario: Scenario) -> tuple[Published, li
         problems.append(
             Problem("events", None, "$bytes", f"event {found['lightest'][row]} has {found['least'][row]} bytes")
         )
-    size = sum(int(each) for each in found["bytes"].to_pylist() if each is not None)
+    size = sum(int(size_) for size_ in found["bytes"].to_pylist() if size_ is not None)
     if size >= MOST_BYTES:
         what = f"{size:,} bytes in all, and no more than {MOST_BYTES - 1:,} can be counted; give sizes in a larger unit"
         problems.append(Problem("events", None, "$bytes", what))
@@ -313,7 +313,7 @@ class _Check:
 
     def _leaves_out(self, texts: list[str], want: str) -> bool:
         """Whether some possible event that is wanted surely matches none of the texts."""
-        parsed = [each for each in map(_parsed, (want, *texts)) if each is not None]
+        parsed = [part for part in map(_parsed, (want, *texts)) if part is not None]
         if len(parsed) <= len(texts):
             return False
         wanted, whole = parsed[0], parsed[1].union(*parsed[2:])
@@ -352,7 +352,7 @@ class _Check:
         self.compared += 1 + len(texts) * len(texts)  # pairs, and as many again for all of them together
         if self.compared > MOST_COMPARED:
             return ""
-        parts = [each for each in map(_parsed, texts) if each is not None]
+        parts = [part for part in map(_parsed, texts) if part is not None]
         if any(self._share(one, other) for one, other in combinations(parts, 2)):
             return "is served twice: two of its flows take the same events"
         return "is not served whole: its flows leave events out" if self._leaves_out(texts, text) else ""

@@ -33,7 +33,9 @@ NO_BOUND = Bound(Fraction(0), Fraction(0), Fraction(0))
 
 
 class Workbench:
-    """For one scenario. Planners see ``share`` of the events that they may look at."""
+    """The pipeline's steps for one scenario, in this process and without Spark.
+
+    Planners see ``share`` of the events that they may look at."""
 
     def __init__(self, scenario: Scenario, share: float = 1.0) -> None:
         if not 0 < share <= 1:
@@ -83,7 +85,7 @@ class Workbench:
         return scorecard(self.scenario, plan, known, totals, entries_of(plan, known), bound)[0]
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int) -> Scorecard:
-        """As the pipeline's. Every row is bounded, whatever the effort."""
+        """Scores the reference as the pipeline does. Every row is bounded, whatever the effort."""
         known, rows = self._known(base)
         totals = counted([rows], known.rules, known.ways, known.publishers)
         crossings = self._steiner(self._events, base.attachments, starts)
@@ -103,7 +105,7 @@ class Workbench:
 
 
 def _reduced(events: pa.RecordBatch, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> pa.RecordBatch:
-    """Match, and reduce."""
+    """Matches the log and reduces it, as the pipeline does."""
     index = FilterIndex(parsed(predicates.texts))
     extra = None
     if brokers is not None and predicates.uses(BROKER):
