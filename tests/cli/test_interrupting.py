@@ -60,7 +60,7 @@ def test_ctrl_c_leaves_no_process_behind(scenario: Path, step: str) -> None:
         code = process.wait()
         left = [each for each in processes_of(process.pid) if "java" in each]
     assert (code, said[-1]) == (1, "overstory: interrupted\n")
-    assert not [line for line in said if "Traceback" in line or "Error" in line]
+    assert not [line for line in said if "Traceback" in line or "Error" in line], "".join(said)
     assert not left
 
 

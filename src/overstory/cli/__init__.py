@@ -71,6 +71,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
-        print("overstory: interrupted", file=sys.stderr)
+        print("overstory: interrupted", file=sys.__stderr__)
         return FAILED
     return code or OK

@@ -71,6 +71,8 @@ def stop(session: "SparkSession", at_once: bool = False) -> None:
     process = getattr(session.sparkContext._gateway, "proc", None)
     try:
         if at_once and process is not None:
+            # What Python tidies up from here on may still ask Java, in vain: nobody wants to read that.
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
             process.kill()
             process.wait()
         else:
