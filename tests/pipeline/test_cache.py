@@ -6,8 +6,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,13 +18,13 @@ from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
 from overstory.model.scenario import read_scenario
 from overstory.pipeline import cache as module
-from overstory.pipeline.cache import FOLDER, Cache
+from overstory.pipeline.cache import FOLDER, Cache, digest_of
 from overstory.pipeline.pipeline import Pipeline
-from overstory.pipeline.profile import warnings_of
+from overstory.pipeline.profile import profile_of, warnings_of
 from overstory.planners.registry import make_plan
 
-WORK = {"checking events", "matching events", "bounding the least traffic", "counting matches"}
-NAMES = ("published", "rows", "bound", "warnings")
+WORK = {"checking events", "matching events", "bounding the least traffic", "counting matches", "counting traffic"}
+NAMES = ("published", "rows", "bound", "warnings", "totals", "profile")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ class Asked:
         scenario = read_scenario(folder)
         plan = make_plan("spt", scenario, self.pipeline, {}, 0)
         score = self.pipeline.score(scenario, plan, effort)
-        found = warnings_of(self.pipeline, scenario)
+        found = warnings_of(self.pipeline, scenario), profile_of(self.pipeline, scenario)
         self.steps = [step for step in self.steps if step in WORK]
         return msgspec.json.encode((score.card, score.traffic.frames.tolist(), score.traffic.bytes.tolist(), found))
 
@@ -162,7 +164,11 @@ def test_what_is_damaged_is_worked_out_again(
     folder: Path, ask: Callable[..., Asked], damage: Callable[[Path], None]
 ) -> None:
     expected = ask().about(folder)
-    files = [path for path in (folder / FOLDER).rglob("*") if path.suffix in (".json", ".parquet") and path.is_file()]
+    files = [
+        path
+        for path in (folder / FOLDER).rglob("*")
+        if path.suffix in (".json", ".msgpack", ".npz", ".parquet") and path.is_file()
+    ]
     assert len(files) >= 2 * len(NAMES)
     for path in files:
         damage(path)
@@ -248,6 +254,42 @@ def test_keys_tell_questions_apart(folder: Path) -> None:
         ("rows", [b"a", "b", ""]),
     ]
     assert len({cache.key(kind, *parts) for kind, parts in asked}) == len(asked)
+
+
+def test_a_second_command_does_not_start_spark(folder: Path, ask: Callable[..., Asked]) -> None:
+    def told(pipeline: Pipeline) -> bytes:
+        scenario = read_scenario(folder)
+        plans = [make_plan(name, scenario, pipeline, {}, 0) for name in ("spt", "tree-search", "mult")]
+        found = [pipeline.score(scenario, plan, 10**9).card for plan in plans]
+        return msgspec.json.encode((found, profile_of(pipeline, scenario), pipeline.summary(scenario)))
+
+    expected = told(ask().pipeline)
+    with Pipeline("there is no such master", cache=True) as nowhere:
+        nowhere.caches = True
+        assert told(nowhere) == expected
+
+
+def test_numbers_that_json_has_not_are_kept(folder: Path) -> None:
+    cache = Cache(read_scenario(folder))
+    cache.keep_value("value", [float("inf"), -float("inf")])
+    assert cache.find_value("value", list[float]) == [float("inf"), -float("inf")]
+
+
+def test_arrays_are_told_apart_by_all_that_they_hold() -> None:
+    node = np.dtype([("a", np.int32), ("b", np.int32)])
+    asked: list[list[np.ndarray[Any, Any]]] = [
+        [np.arange(4)],
+        [np.arange(4).reshape(2, 2)],
+        [np.arange(2), np.arange(2, 4)],
+        [np.arange(4).astype(np.int32)],
+        [np.zeros(2, node)],
+        [np.zeros(4, np.int32)],
+        [np.arange(8)[::2]],
+        [np.array([True])],
+        [np.array(True)],
+    ]
+    assert len({digest_of(arrays) for arrays in asked}) == len(asked)
+    assert digest_of([np.arange(8)[::2]]) == digest_of([np.array([0, 2, 4, 6])])
 
 
 PROCESS = """

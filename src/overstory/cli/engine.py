@@ -123,6 +123,8 @@ def set_up_of(pipeline: Pipeline) -> dict[str, float]:
 
 def about_set_up(seconds: Mapping[str, float]) -> str:
     """What no plan's seconds hold, in one line."""
+    if not seconds:
+        return "matching and bounds were known from an earlier command (--no-cache works them out again)"
     return "once for all plans: " + ", ".join(f"{name} {taken:.1f} s" for name, taken in seconds.items())
 
 

@@ -14,21 +14,24 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from overstory.errors import EngineError
 from overstory.model.folders import fingerprint_of_file, parts_of
 from overstory.model.scenario import Scenario
 
 FOLDER = ".cache"
-VALUE, SUMS = "value.json", "sums.json"
+VALUE, ARRAYS, SUMS = "value.msgpack", "arrays.npz", "sums.json"
 UNFINISHED = ".new-"  # as its name begins
 MOST = 1 << 30  # bytes of all entries, unless the log is large
 TIMES_THE_LOG = 4
@@ -37,6 +40,13 @@ CODE = ("errors.py", "model", "filters", "kernels", "matching", "pipeline")  # w
 LIBRARIES = ("numba", "numpy", "pyarrow", "pyspark")
 
 T = TypeVar("T")
+N = TypeVar("N", bound="Arrays")
+
+
+class Arrays(Protocol):
+    """A named tuple of arrays and numbers."""
+
+    def _asdict(self) -> dict[str, Any]: ...
 
 
 class Cache:
@@ -77,14 +87,29 @@ class Cache:
     def find_value(self, key: str, kind: type[T]) -> T | None:
         entry = self.find(key)
         try:
-            return None if entry is None else msgspec.json.decode((entry / VALUE).read_bytes(), type=kind)
+            return None if entry is None else msgspec.msgpack.decode((entry / VALUE).read_bytes(), type=kind)
         except (OSError, msgspec.DecodeError):
             return None
 
     def keep_value(self, key: str, value: object) -> None:
         with self.new(key) as entry:
             if entry is not None:
-                (entry / VALUE).write_bytes(msgspec.json.encode(value))
+                (entry / VALUE).write_bytes(msgspec.msgpack.encode(value))  # which holds nan and inf, as JSON does not
+
+    def find_arrays(self, key: str, kind: Callable[..., N]) -> N | None:
+        entry = self.find(key)
+        try:
+            if entry is not None:
+                with np.load(entry / ARRAYS, allow_pickle=False) as found:
+                    return kind(**found)
+        except (OSError, ValueError, TypeError, zipfile.BadZipFile):
+            self.drop(key)
+        return None
+
+    def keep_arrays(self, key: str, arrays: N) -> None:
+        with self.new(key) as entry:
+            if entry is not None:
+                np.savez(entry / ARRAYS, **arrays._asdict())
 
     @contextmanager
     def new(self, key: str) -> Iterator[Path | None]:
@@ -144,6 +169,15 @@ class Cache:
         self._writes = False
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         self.note(f"nothing is kept for the next time: cannot write {self.folder} ({why})")
+
+
+def digest_of(arrays: Iterable[NDArray[Any]]) -> bytes:
+    """Of all that they hold, for the name of an entry that depends on it."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.descr} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+    return digest.digest()
 
 
 def stamps_of(log: Path) -> list[tuple[str, int, int]]:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -24,7 +25,7 @@ from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
 from overstory.pipeline.bursts import Burst, bursts_of, check
-from overstory.pipeline.cache import Cache
+from overstory.pipeline.cache import Arrays, Cache, digest_of
 from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, FIT, ddl, reduced, split
@@ -50,9 +51,11 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 MEMORY = 1 << 30  # bytes that an index may take before it is cut into shards
 BYTES_A_PREDICATE = 600  # of an index, about
-PUBLISHED, ROWS, BOUNDS = "published", "rows", "bound"  # kinds of entries of the cache
+# Kinds of entries of the cache
+PUBLISHED, ROWS, BOUNDS, SAMPLES, TOTALS, CROSSINGS = "published", "rows", "bound", "sample", "totals", "crossings"
 TABLE = "table.parquet"
 T = TypeVar("T")
+N = TypeVar("N", bound=Arrays)
 
 
 class Score(NamedTuple):
@@ -134,17 +137,18 @@ class Pipeline:
         """What cannot be seen without parsing the filters and reading the log."""
         if scenario.folder in self._checked:
             return
-        kept = self.remembered(scenario, PUBLISHED, self._checked_now, shape=tuple[list[int], int, int])
-        self._logs[scenario.folder] = Published(np.array(kept[0], np.int64), *kept[1:])
+        kept = self.remembered(scenario, PUBLISHED, self._checked_now, shape=tuple[list[int], str, int])
+        self._logs[scenario.folder] = Published(np.array(kept[0], np.int64), int(kept[1]), kept[2])
         self._checked.add(scenario.folder)
 
-    def _checked_now(self, scenario: Scenario) -> tuple[list[int], int, int]:
+    def _checked_now(self, scenario: Scenario) -> tuple[list[int], str, int]:
+        """The publishers; the bytes of all events, as text, since they may take more than 64 bits; the largest."""
         with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
             problems = problems_of_filters(scenario)
             log, found = published_in(self.events(scenario), scenario)
         if problems or found:
             raise DataError(f"the scenario {scenario.folder} is not right:", problems + found)
-        return log.publishers.tolist(), log.bytes, log.largest
+        return log.publishers.tolist(), str(log.bytes), log.largest
 
     def _cache(self, scenario: Scenario) -> Cache | None:
         if not self.caches:
@@ -159,7 +163,7 @@ class Pipeline:
     def remembered(
         self, scenario: Scenario, kind: str, compute: Callable[[Scenario], T], *depends_on: object, shape: type[T]
     ) -> T:
-        """What ``compute`` gives, or gave when it was last asked the same. ``shape`` is a type that JSON can hold."""
+        """What ``compute`` gives, or gave when it was last asked the same. ``shape`` is a type of msgspec."""
         cache = self._cache(scenario)
         if cache is None:
             return compute(scenario)
@@ -170,19 +174,35 @@ class Pipeline:
             cache.keep_value(key, found)
         return found
 
+    def counted_once(
+        self, scenario: Scenario, name: str, compute: Callable[[], N], *depends_on: object, kind: type[N]
+    ) -> N:
+        """The same of arrays, for which Spark need not even start the next time. ``kind`` is a named tuple."""
+        cache = self._cache(scenario)
+        if cache is None:
+            return compute()
+        key = cache.key(name, *depends_on)
+        found = cache.find_arrays(key, kind)
+        if found is None:
+            found = compute()
+            cache.keep_arrays(key, found)
+        return found
+
     def summary(self, scenario: Scenario) -> dict[str, int]:
         """Validates the scenario, and counts what is in it."""
         self.validate(scenario)
         predicates = Predicates()
         predicates.numbers(scenario.subscriptions["filter"])
-        with as_ours("counting events"):
-            events = self.events(scenario).count()
         return {
             "distinct filters": len(predicates),
-            "events": events,
+            "events": self.remembered(scenario, "events", self._count_events, shape=int),
             "publishers": len(self.publishers(scenario)),
             "changes": scenario.changes.num_rows,
         }
+
+    def _count_events(self, scenario: Scenario) -> int:
+        with as_ours("counting events"):
+            return self.events(scenario).count()
 
     def publishers(self, scenario: Scenario) -> Ints:
         self.validate(scenario)
@@ -196,9 +216,15 @@ class Pipeline:
         self.validate(scenario)
         predicates = Predicates()
         predicates.numbers(scenario.subscriptions["filter"])
-        rows = self.reduce(scenario, predicates)
-        with self._step("sampling events"):
-            return sample_of(rows, attachments, scenario.network, most)
+
+        def sample_now() -> Sample:
+            rows = self.reduce(scenario, predicates)
+            with self._step("sampling events"):
+                return sample_of(rows, attachments, scenario.network, most)
+
+        depends_on = fingerprint_of(attachments), most, *self._asked(predicates)
+        found = self.counted_once(scenario, SAMPLES, sample_now, *depends_on, kind=Sample)
+        return found._replace(share=float(found.share))
 
     def reduce(
         self, scenario: Scenario, predicates: Predicates, brokers: tuple[Ints, Ints] | None = None
@@ -209,7 +235,7 @@ class Pipeline:
         key = (scenario.folder, theirs, *predicates.texts)
         if key not in self._reduced:
             cache = self._cache(scenario)
-            name = "" if cache is None else cache.key(ROWS, theirs, self._shards(predicates), *predicates.texts)
+            name = "" if cache is None else cache.key(ROWS, theirs, *self._asked(predicates))
             rows = None if cache is None else self._rows_in(cache, name)
             if rows is None:
                 with self._step(MATCH):
@@ -241,6 +267,10 @@ class Pipeline:
                 with self._step(KEEP):
                     rows.write.parquet(str((entry / TABLE).absolute()))
 
+    def _asked(self, predicates: Predicates) -> tuple[object, ...]:
+        """What rows depend on beside the log, unless a filter asks for the publishing broker."""
+        return self._shards(predicates), *predicates.texts
+
     def _shards(self, predicates: Predicates) -> int:
         return max(1, -(-len(predicates) * BYTES_A_PREDICATE // self.memory))
 
@@ -263,29 +293,37 @@ class Pipeline:
 
     def score(self, scenario: Scenario, plan: Plan, effort: int = EFFORT) -> Score:
         """The meter, on the whole log."""
-        known, rows, totals = self._counted(scenario, plan)
-        bound = self.bound(scenario, plan, known, rows, effort)
+        known, totals = self._counted(scenario, plan)
+        bound = self.bound(scenario, plan, known, effort)
         return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound))
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int = EFFORT) -> Scorecard:
         """What it would cost if every event took a Steiner tree of its own, with clients attached as in ``base``."""
-        known, rows, totals = self._counted(scenario, base)
+        known, totals = self._counted(scenario, base)
         crossings = self.steiner(scenario, base.attachments, starts)
-        return card_of(scenario, base, known, totals, crossings, self.bound(scenario, base, known, rows, effort))
+        return card_of(scenario, base, known, totals, crossings, self.bound(scenario, base, known, effort))
 
-    def _counted(self, scenario: Scenario, plan: Plan) -> "tuple[Metered, DataFrame, Totals]":
+    def _counted(self, scenario: Scenario, plan: Plan) -> tuple[Metered, Totals]:
         publishers = self.publishers(scenario)
         with self.clock.step("checking the plan"):
             problems = problems_of_plan(scenario, plan, publishers)
             if problems:
                 raise DataError("the plan breaks the law:", problems)
             known = metered(scenario, plan, publishers)
-        rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
-        with self._step("counting traffic"):
-            totals = totals_of(rows, known)
+
+        def totals_now() -> Totals:
+            rows = self._rows_for(scenario, known)
+            with self._step("counting traffic"):
+                return totals_of(rows, known)
+
+        depends_on = digest_of([*known.rules, *known.ways, known.publishers]), *self._asked(known.predicates)
+        totals = self.counted_once(scenario, TOTALS, totals_now, *depends_on, kind=Totals)
         busiest = max(int(counts.sum(axis=0).max(initial=0)) for counts in (totals.link_frames, totals.group_copies))
         check_headroom(self._logs[scenario.folder], plan.flows.num_rows, busiest)
-        return known, rows, totals
+        return known, totals
+
+    def _rows_for(self, scenario: Scenario, known: Metered) -> "DataFrame":
+        return self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
 
     def bursts(self, scenario: Scenario, plan: Plan, top: int, threshold: float) -> list[Burst]:
         """Subscriptions whose removal would uncover most others: see ``bursts``."""
@@ -294,22 +332,23 @@ class Pipeline:
         problems = problems_of_plan(scenario, plan, publishers)
         if problems:
             raise DataError("the plan breaks the law:", problems)
-
-        def rows_for(known: Metered) -> "DataFrame":
-            return self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
-
         with self._step("predicting bursts"):
-            return bursts_of(scenario, plan, publishers, rows_for, top, threshold)
+            return bursts_of(scenario, plan, publishers, partial(self._rows_for, scenario), top, threshold)
 
     def steiner(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Crossings:
         """A Steiner tree for each event: kept, as a reference and a planner may both ask for it."""
         key = (scenario.folder, fingerprint_of(attachments), starts)
         if key not in self._crossings:
             known = metered(scenario, without_links(scenario, attachments), self.publishers(scenario))
-            rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
-            folder = Path(tempfile.mkdtemp(dir=self._folder.name))
-            with self._step("growing Steiner trees"):
-                self._crossings[key] = crossings_of(rows, known, scenario.network, starts, folder)
+
+            def crossings_now() -> Crossings:
+                rows = self._rows_for(scenario, known)
+                folder = Path(tempfile.mkdtemp(dir=self._folder.name))
+                with self._step("growing Steiner trees"):
+                    return crossings_of(rows, known, scenario.network, starts, folder)
+
+            depends_on = (*key[1:], *self._asked(known.predicates))
+            self._crossings[key] = self.counted_once(scenario, CROSSINGS, crossings_now, *depends_on, kind=Crossings)
         return self._crossings[key]
 
     def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
@@ -317,17 +356,18 @@ class Pipeline:
         found: Ints = self.steiner(scenario, attachments, starts).bytes[FIT]
         return found
 
-    def bound(self, scenario: Scenario, plan: Plan, known: Metered, rows: "DataFrame", effort: int) -> Bound:
+    def bound(self, scenario: Scenario, plan: Plan, known: Metered, effort: int) -> Bound:
         """Depends on the attachments alone, so it is kept for the next plan that has the same."""
         key = (scenario.folder, fingerprint_of(plan.attachments), effort)
         if key not in self._bounds:
 
             def bound_now(scenario: Scenario) -> list[str]:
+                rows = self._rows_for(scenario, known)
                 with self._step(BOUND):
                     return bound_of(rows, known, scenario.network, effort).as_texts()
 
             # With less effort than all takes, it depends on how many rows there are, and so on what is asked as well
-            depends_on = (*key[1:], self._shards(known.predicates), *known.predicates.texts)
+            depends_on = (*key[1:], *self._asked(known.predicates))
             found = self.remembered(scenario, BOUNDS, bound_now, *depends_on, shape=list[str])
             self._bounds[key] = Bound(*map(Fraction, found))
         return self._bounds[key]

@@ -55,7 +55,11 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def profile_of(pipeline: Pipeline, scenario: Scenario) -> Profile:
-    """Profiles a scenario: filters, publishers, attributes and brokers. Runs on Spark."""
+    """Profiles a scenario: filters, publishers, attributes and brokers. Runs on Spark, unless it did so before."""
+    return pipeline.remembered(scenario, "profile", lambda scenario: _profile_now(pipeline, scenario), shape=Profile)
+
+
+def _profile_now(pipeline: Pipeline, scenario: Scenario) -> Profile:
     matches = matches_of(pipeline, scenario)
     attributes = attributes_of(pipeline, scenario, list(scenario.attributes))
     found = tuple(_warnings(scenario, matches, {about.name: about for about in attributes}))
