@@ -25,7 +25,7 @@ from overstory.model.tables import (
     FLOWS,
     LINKS,
     MEMBERS,
-    STEERED,
+    PATHS,
     SUBSCRIPTIONS,
     TREE,
     TREES,
@@ -223,7 +223,7 @@ class _Drawing:
             needed = self._needed(flow)
             steered = bool(needed) and self.dice.random() < 0.25
             tree = [] if steered else self._tree(needed)
-            flows.append((number, STEERED if steered else TREE, flow.cell.events, self.dice.randint(0, 3)))
+            flows.append((number, PATHS if steered else TREE, flow.cell.events, self.dice.randint(0, 3)))
             members += [(number, *each) for each in flow.parts.items()]
             trees += [(number, *self.dice.choice([(u, v), (v, u)])) for u, v in tree]
             held = set(self.brokers) if steered else needed.union(*tree)

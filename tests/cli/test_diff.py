@@ -15,7 +15,7 @@ from overstory.model.plan import DearLink, Plan
 from overstory.model.scenario import Scenario, write_scenario
 from overstory.model.scorecard import Traffic
 from overstory.model.settings import Prices, Settings
-from overstory.model.tables import BROKERS, CLIENTS, STEERED, SUBSCRIPTIONS, TREE
+from overstory.model.tables import BROKERS, CLIENTS, PATHS, SUBSCRIPTIONS, TREE
 
 from ..tables import events_table, plan_of, scenario_of, scenario_tables, table_of
 
@@ -207,7 +207,7 @@ def test_explain_says_why(folders: list[str], tmp_path: Path, capsys: Any) -> No
 
 
 def test_explain_of_steered_flows_without_predictions(scenario: Scenario, tmp_path: Path, capsys: Any) -> None:
-    plan_of(scenario, {10: 1}, [(0, STEERED, "topic = 'a'", 0)], [(0, 7, None)]).write(tmp_path / "steered")
+    plan_of(scenario, {10: 1}, [(0, PATHS, "topic = 'a'", 0)], [(0, 7, None)]).write(tmp_path / "steered")
     out = said(capsys, "explain", str(tmp_path / "steered"))
     assert "steered flow 0: each event on its own cheapest paths, 1 subscription, for events with topic = 'a'" in out
     assert "not known; 'overstory score' measures it" in out

@@ -13,7 +13,7 @@ import pytest
 from overstory.errors import DataError, Problem, UsageError
 from overstory.model.folders import fingerprint_of
 from overstory.model.plan import Header, Plan, read_plan
-from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PLAN_TABLES, STEERED, TREE, TREES
+from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PATHS, PLAN_TABLES, TREE, TREES
 
 from ..plans import random_plan, random_scenario
 from ..tables import table_of
@@ -28,7 +28,7 @@ HEADER = Header(
 )
 TABLES = {
     "attachments": table_of(ATTACHMENTS, [(10, 1), (11, 2)]),
-    "flows": table_of(FLOWS, [(0, TREE, "TRUE", 0), (3, STEERED, "topic = 'é'", 2)]),
+    "flows": table_of(FLOWS, [(0, TREE, "TRUE", 0), (3, PATHS, "topic = 'é'", 2)]),
     "members": table_of(MEMBERS, [(0, 5, None), (3, 6, "topic = 'é'")]),
     "trees": table_of(TREES, [(0, 1, 2)]),
     "filters": table_of(FILTERS, [(0, 1, 2, "price > 3")]),
@@ -80,7 +80,7 @@ def test_tables_that_are_not_given_are_empty(tmp_path: Path) -> None:
     found = read_plan(tmp_path / "plan")
     for name, table in PLAN_TABLES.items():
         assert getattr(found, name).num_rows == 0
-        assert getattr(found, name).schema == table.schema
+        assert getattr(found, name).schema == table.full_schema
 
 
 def test_fingerprints_of_tables() -> None:

@@ -14,7 +14,7 @@ import pytest
 from overstory.errors import DataError, Problem, UsageError
 from overstory.model.folders import check_can_be_made
 from overstory.model.scenario import Scenario, read_scenario, write_scenario
-from overstory.model.settings import Access, Limits, Prices, Settings
+from overstory.model.settings import Access, Curves, Limits, Prices, Settings
 from overstory.model.tables import BROKERS, CHANGES, CLIENTS, LINKS, SCENARIO_TABLES, SUBSCRIPTIONS
 from overstory.pipeline.validate import problems_of_filters
 
@@ -452,3 +452,96 @@ def test_a_place_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UsageError, match="cannot write"):
         write(tmp_path / "file" / "scenario")
+
+
+# Capacities, shares, places, curves
+
+
+def with_column(table: str, name: str, values: list[Any]) -> Tables:
+    column = next(each for each in SCENARIO_TABLES[table].columns if each.name == name)
+    return TABLES | {table: TABLES[table].append_column(pa.field(name, column.type), pa.array(values, column.type))}
+
+
+def test_folders_that_were_made_before_have_the_fingerprint_that_they_had(tmp_path: Path) -> None:
+    assert read_scenario(write(tmp_path / "one")).fingerprint == "9f9b627bfb680e962548b5f35f84f31a"
+    plain = Settings()
+    assert read_scenario(write(tmp_path / "two", settings=plain)).fingerprint == "1741f8769e5f64ef9269c7f2fb3c11d7"
+    for number, settings in enumerate(
+        [
+            msgspec.structs.replace(plain, headers=True),
+            msgspec.structs.replace(plain, curves=Curves(((1.0, 2.0),))),
+            msgspec.structs.replace(plain, limits=Limits(load_wanted=2.0)),
+            msgspec.structs.replace(plain, limits=Limits(boxes=3)),
+            msgspec.structs.replace(plain, limits=Limits(transit=True)),
+            msgspec.structs.replace(plain, access=Access(seed=1)),
+        ]
+    ):
+        again = read_scenario(write(tmp_path / f"other-{number}", settings=settings))
+        assert again.settings == settings
+        assert again.fingerprint != "1741f8769e5f64ef9269c7f2fb3c11d7"
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "values", "row", "words"),
+    [
+        ("brokers", "capacity", [1.0, -2.0, None], 2, "-2.0 is not a number from 0 up"),
+        ("brokers", "capacity", [1.0, float("inf"), None], 2, "inf is not a number"),
+        ("brokers", "share", [0.5, None, 1.5], 3, "1.5 is no share from 0 to 1"),
+        ("brokers", "share", [0.5, -0.1, None], 2, "-0.1 is no share"),
+        ("brokers", "share", [0.5, 0.4, 0.2], 3, "all shares are more than 1 (they are 1.1)"),
+        ("brokers", "share", [0.0, 0.0, 0.0], None, "no broker takes clients"),
+        ("brokers", "place", [[1.0, 2.0], [1.0], [0.0, 0.0]], 2, "it has 1 coordinates, where the first place has 2"),
+        ("brokers", "place", [[1.0, 2.0], [1.0, float("nan")], None], 2, "a coordinate is not a number"),
+        ("brokers", "place", [[1.0, 2.0], [1.0, None], None], 2, "a coordinate is not a number"),
+        ("clients", "latest", [-1.0, None], 1, "-1.0 is not a number from 0 up"),
+    ],
+)
+def test_bad_columns_are_named(
+    tmp_path: Path, table: str, name: str, values: list[Any], row: int | None, words: str
+) -> None:
+    (found,) = problems(write(tmp_path / "bad", with_column(table, name, values)))
+    assert (found.table, found.row, found.column) == (table, row, name)
+    assert words in found.what
+
+
+def test_places_are_needed_by_their_metric_and_of_one_length_everywhere(tmp_path: Path) -> None:
+    settings = msgspec.structs.replace(SETTINGS, access=Access("places"))
+    tables = with_column("brokers", "place", [[1.0], [2.0], None])
+    found = problems(write(tmp_path / "some", tables, settings))
+    assert [(each.table, each.row, each.column) for each in found] == [
+        ("brokers", 3, "place"),
+        ("clients", 1, "place"),
+        ("clients", 2, "place"),
+    ]
+    tables |= {"clients": with_column("clients", "place", [[1.0], [1.0, 2.0]])["clients"]}
+    (other,) = problems(write(tmp_path / "lengths", tables))
+    assert (other.table, other.row, other.what) == ("clients", 2, "it has 2 coordinates, where the first place has 1")
+
+
+@pytest.mark.parametrize(
+    ("curve", "row", "words"),
+    [
+        (((1.0, 2.0), (2.0, 1.5)), 2, "it falls, from 2 to 1.5"),
+        (((1.0, 2.0), (5.0, 3.0), (5.0, 4.0)), 3, "5 clients come after 5"),
+    ],
+)
+def test_a_curve_that_falls_is_named(tmp_path: Path, curve: Any, row: int, words: str) -> None:
+    (found,) = problems(write(tmp_path / "bad", settings=msgspec.structs.replace(SETTINGS, curves=Curves(curve))))
+    assert (found.table, found.row, found.column) == ("scenario.toml", row, "curves.upkeep")
+    assert words in found.what
+
+
+def test_another_format_is_said_before_anything_else_of_it_is_read(tmp_path: Path) -> None:
+    folder = write(tmp_path / "later")
+    (folder / "scenario.toml").write_text("format_version = 7\nthe_newest = true\n")
+    (found,) = problems(folder)
+    assert (found.table, found.column) == ("scenario.toml", "format_version")
+    assert "format 7" in found.what
+
+
+def test_new_columns_are_read_as_they_were_written(tmp_path: Path) -> None:
+    tables = with_column("brokers", "place", [[1.0, 2.0], None, [0.0, 0.0]])
+    assert read_scenario(write(tmp_path / "a", tables)).brokers["place"].to_pylist() == [[1.0, 2.0], None, [0.0, 0.0]]
+    again = with_column("brokers", "place", [[1.0, 2.0], None, [0.0, 0.5]])
+    prints = {read_scenario(write(tmp_path / name, rows)).fingerprint for name, rows in (("b", tables), ("c", again))}
+    assert len(prints) == 2

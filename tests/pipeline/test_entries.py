@@ -11,7 +11,7 @@ import pytest
 from overstory import Filter, parse_filter
 from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario
-from overstory.model.tables import STEERED
+from overstory.model.tables import PATHS
 from overstory.pipeline.entries import Entries, entries_of
 from overstory.pipeline.rules import metered
 
@@ -46,7 +46,7 @@ def counted(scenario: Scenario, plan: Plan) -> Entries:
             else:
                 access += uncovered([wanted for owner, wanted in members if owner == client])
         links = [(row["source"], row["target"]) for row in plan.trees.to_pylist() if row["flow"] == number]
-        if flow["kind"] == STEERED:
+        if flow["kind"] == PATHS:
             assert not links
         for u, v in [*links, *((v, u) for u, v in links)]:
             if (number, u, v) in rows:

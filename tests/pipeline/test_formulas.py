@@ -18,7 +18,7 @@ from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
 from overstory.model.settings import Prices, Settings
-from overstory.model.tables import STEERED, TREE
+from overstory.model.tables import PATHS, TREE
 from overstory.pipeline.validate import problems_of_plan
 
 from ..plans import events_of
@@ -289,7 +289,7 @@ def test_the_overlay_with_unicast(seed: int, way: str, tmp_path: Path) -> None:
                     flows.append((len(flows), TREE, f"$broker = {p} AND {inside(channel)}", 0))
             if way == "steered":
                 members += [(len(flows), user, None) for user in given.subscribed(c)]
-                flows.append((len(flows), STEERED, inside(channel), 0))
+                flows.append((len(flows), PATHS, inside(channel), 0))
         card = measured(with_copies(given.scenario), plan_of(given.scenario, given.at, flows, members, trees))
         assert card.access == given.c1()
         assert card.core == c2

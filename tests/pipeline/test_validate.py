@@ -13,7 +13,7 @@ from overstory.errors import Problem
 from overstory.model.plan import Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Settings
-from overstory.model.tables import PLAN_TABLES, STEERED, TREE
+from overstory.model.tables import PATHS, PLAN_TABLES, TREE
 from overstory.pipeline.validate import problems_of_filters, problems_of_plan
 
 from ..plans import events_of, random_plan, random_scenario
@@ -36,7 +36,7 @@ PLAN: dict[str, list[Row]] = {
         (7, TREE, "TRUE", 0),
         (8, TREE, "topic = 'a'", 0),
         (9, TREE, "topic <> 'a' OR topic IS NULL", 0),
-        (5, STEERED, "$broker = 1", 1),
+        (5, PATHS, "$broker = 1", 1),
         (6, TREE, "TRUE", 0),
     ],
     "members": [(7, 0, None), (7, 1, "topic IN ('a', 'b')"), (8, 2, None), (9, 2, None), (5, 3, None), (6, 5, None)],

@@ -10,7 +10,7 @@ import pytest
 from overstory.filters import parse_filter
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
-from overstory.model.tables import STEERED
+from overstory.model.tables import PATHS
 from overstory.pipeline.validate import problems_of_plan
 from overstory.planners.registry import make_plan
 
@@ -107,7 +107,7 @@ def test_direct_has_a_flow_for_each_broker_that_the_base_attaches_to(scenarios: 
         assert plan.attachments.equals(base.attachments)
         broker = dict(zip(base.attachments["client"].to_pylist(), base.attachments["broker"].to_pylist(), strict=True))
         client = dict(zip(*(scenario.subscriptions[name].to_pylist() for name in ("id", "client")), strict=True))
-        assert set(plan.flows["kind"].to_pylist()) <= {STEERED}
+        assert set(plan.flows["kind"].to_pylist()) <= {PATHS}
         members = zip(plan.members["flow"].to_pylist(), plan.members["subscription"].to_pylist(), strict=True)
         pairs = {(flow, broker[client[each]]) for flow, each in members}
         assert len(pairs) == plan.flows.num_rows == len({at for _, at in pairs})

@@ -22,7 +22,7 @@ from overstory.filters.operators import (
 )
 from overstory.lab.experiments import EXPERIMENTS
 from overstory.model.scorecard import Scorecard
-from overstory.model.settings import Access, Prices, Settings
+from overstory.model.settings import Access, Curves, Prices, Settings
 from overstory.model.settings import Limits as Limits_
 from overstory.model.tables import PLAN_TABLES, SCENARIO_TABLES
 from overstory.planners.references import REFERENCES
@@ -115,6 +115,8 @@ def test_the_settings_shown_are_all_there_are() -> None:
     (shown,) = re.findall(r"```toml\n(.*?)```", SCENARIOS, re.DOTALL)
     settings = msgspec.toml.decode(shown.encode(), type=Settings)
     named = set(re.findall(r"^(\w+) =", shown, re.MULTILINE))
-    known = {field.name for kind in (Settings, Prices, Limits_, Access) for field in msgspec.structs.fields(kind)}
-    assert known - named == {"prices", "limits", "made_by"}
-    assert settings == Settings(limits=Limits_(delay=50.0, load=1.5))
+    kinds = (Settings, Prices, Limits_, Access, Curves)
+    known = {field.name for kind in kinds for field in msgspec.structs.fields(kind)}
+    assert known - named == {"prices", "limits", "curves", "made_by"}
+    limits = Limits_(delay=50.0, load=1.5, load_wanted=1.2, boxes=3)
+    assert settings == Settings(limits=limits, curves=Curves(((0.0, 0.0), (10.0, 5.0), (100.0, 20.0))))

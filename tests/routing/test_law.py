@@ -20,7 +20,7 @@ from overstory.model.access import access_of
 from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Access, Settings
-from overstory.model.tables import PLAN_TABLES, SCENARIO_TABLES, STEERED, TREE
+from overstory.model.tables import PATHS, PLAN_TABLES, SCENARIO_TABLES, TREE
 from overstory.routing.law import Copy, Crossing, Event, Journey, Law, steered_tree
 
 from ..plans import events_of, random_plan, random_scenario
@@ -245,7 +245,7 @@ def test_a_tree_without_links_is_one_broker() -> None:
 
 def test_a_steered_flow_takes_the_cheapest_paths_to_those_who_want_the_event() -> None:
     ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
-    wishes, way = [Wish(102, "x > 0"), Wish(103, "x > 5"), Wish(FIRST)], Way([0, 1, 2], kind=STEERED)
+    wishes, way = [Wish(102, "x > 0"), Wish(103, "x > 5"), Wish(FIRST)], Way([0, 1, 2], kind=PATHS)
     dear = law_of(ring, wishes, [way], prices={(0, 1): 5})
     assert sorted(links_of(publish(dear, x=9))) == [(0, 3), (3, 2)]
     assert sorted(links_of(publish(dear, x=1))) == [(0, 3), (3, 2)]  # through 3, where nobody wants it
@@ -258,12 +258,12 @@ def test_a_steered_flow_takes_the_cheapest_paths_to_those_who_want_the_event() -
 
 def test_rows_of_a_steered_flow_apply_to_clients_only() -> None:
     rows = {(0, 1): "FALSE", (1, 101): EVERYTHING}
-    journey = publish(law_of(LINE, [Wish(102)], [Way([0], kind=STEERED, rows=rows)]))
+    journey = publish(law_of(LINE, [Wish(102)], [Way([0], kind=PATHS, rows=rows)]))
     assert (links_of(journey), journey.deliveries, journey.discards) == ([(0, 1), (1, 2)], [0], 1)
 
 
 def test_steered_and_tree_flows_share_copies() -> None:
-    ways = [Way([0], LINE), Way([1], kind=STEERED)]
+    ways = [Way([0], LINE), Way([1], kind=PATHS)]
     journey = publish(law_of(LINE, [Wish(102), Wish(LAST)], ways))
     assert [set(each.flows) for each in journey.crossings] == [{0, 1}, {0, 1}, {1}]
 

@@ -22,7 +22,7 @@ def test_trees_are_those_of_the_plan(seed: int, tmp_path: Path) -> None:
     network = scenario.network
     client_of = {row["id"]: row["client"] for row in scenario.subscriptions.to_pylist()}
     broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
-    kinds = {row["flow"]: (row["kind"] == "steered", row["events"]) for row in plan.flows.to_pylist()}
+    kinds = {row["flow"]: (row["kind"] != "tree", row["events"]) for row in plan.flows.to_pylist()}
     found = trees_of(scenario, plan, most=100)
     assert sorted(tree.flow for tree in found) == sorted(kinds)
     filter_of = {row["id"]: row["filter"] for row in scenario.subscriptions.to_pylist()}

@@ -21,7 +21,8 @@ from overstory.cli.plan import about_results, command_line, result_as_dict, resu
 from overstory.cli.tables import WIDTH
 from overstory.errors import UsageError
 from overstory.lab.sites import make_sites
-from overstory.model.scenario import SETTINGS_FILE, Scenario, read_scenario
+from overstory.model.scenario import Scenario, read_scenario
+from overstory.model.settings import SETTINGS_FILE
 from overstory.pipeline.pipeline import Pipeline
 
 EVENTS = 1_000_000

@@ -104,7 +104,7 @@ def _comparable(one: Plan, other: Plan) -> tuple[str, float, float] | None:
 
 
 def _trees_instead(one: Plan, other: Plan) -> str:
-    nouns = ["flow" if STEERED in plan.flows["kind"].to_pylist() else "tree" for plan in (one, other)]
+    nouns = ["flow" if not {*plan.flows["kind"].to_pylist()}.isdisjoint(STEERED) else "tree" for plan in (one, other)]
     before, after = one.flows.num_rows, other.flows.num_rows
     text = f"{in_words(after)} {nouns[1]}{'' if after == 1 else 's'}"
     if before == after and nouns[0] == nouns[1]:

@@ -143,7 +143,7 @@ def trees_of(plan: Plan, scenario: Scenario | None, most: int | None = None) -> 
     return [
         Tree(
             flow=int(numbers[at]),
-            steered=flows["kind"][at].as_py() == STEERED,
+            steered=flows["kind"][at].as_py() in STEERED,
             events=flows["events"][at].as_py(),
             links=int(links[at]),
             subscriptions=int(bounds[at + 1] - bounds[at]),

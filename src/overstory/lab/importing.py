@@ -32,9 +32,10 @@ from overstory.lab.graphs import MadeBy, dice
 from overstory.lab.logs import add_subscriptions, check_draw
 from overstory.lab.overlays import Overlay, overlay_of
 from overstory.lab.subscription_files import wanted_in
+from overstory.model.checks import problems_of
 from overstory.model.folders import check_can_be_made
 from overstory.model.network import Ints, Network
-from overstory.model.scenario import Scenario, problems_of, write_scenario
+from overstory.model.scenario import Scenario, write_scenario
 from overstory.model.settings import Settings
 from overstory.model.tables import CHANGES, SUBSCRIPTIONS
 from overstory.pipeline.importing import (

@@ -4,7 +4,7 @@ A million clients times a thousand brokers is never a table, so pairs are asked 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,9 @@ import pyarrow as pa
 from overstory.model.network import Floats, Ints
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Access
+
+BOTH_WAYS = np.minimum, np.maximum
+MASK = (1 << 64) - 1
 
 
 class Toll(NamedTuple):
@@ -28,8 +31,7 @@ class ClientLinks:
 
     metric: Access
     ids: Ints
-    x: Floats  # NaN where a coordinate is missing
-    y: Floats
+    places: Floats  # by broker or client: its coordinates, NaN where one is missing
     keys: Ints  # of the rows, ascending
     rows: Toll
 
@@ -57,19 +59,52 @@ class ClientLinks:
         free = np.zeros(np.broadcast_shapes(np.shape(sources), np.shape(targets)))
         if self.metric.metric == "none":
             return Toll(free, free)
-        distance = np.hypot(self.x[sources] - self.x[targets], self.y[sources] - self.y[targets])
-        distance = np.where(np.isnan(distance), np.inf, distance)  # nobody knows where it is: never the cheapest
+        if self.metric.metric == "independent":
+            # The same both ways
+            distance = _drawn(self.metric.seed, *(each(self.ids[sources], self.ids[targets]) for each in BOTH_WAYS))
+        else:
+            distance = self._distance(sources, targets)
         return Toll(*[distance * each if each else free for each in (self.metric.price, self.metric.delay)])
+
+    def _distance(self, sources: Ints, targets: Ints) -> Floats:
+        """One coordinate after the other, so that many pairs need no more room than their distances."""
+        distance: Floats = np.zeros(np.broadcast_shapes(np.shape(sources), np.shape(targets)))
+        for column in self.places.T:
+            distance = np.hypot(distance, column[sources] - column[targets])
+        return np.where(np.isnan(distance), np.inf, distance)  # nobody knows where it is: never the cheapest
+
+
+def _drawn(seed: int, one: Ints, other: Ints) -> Floats:
+    """A number from 0 to 1 of each pair, by a hash (splitmix64) of its ids and the seed: 10⁹ prices without a table."""
+    mixed = _mixed(
+        _mixed(np.asarray(one).astype(np.uint64) + _mixed(np.uint64(seed & MASK))) ^ np.asarray(other).astype(np.uint64)
+    )
+    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
+
+
+def _mixed(numbers: Any) -> Any:
+    with np.errstate(over="ignore"):
+        numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
+        numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return numbers ^ (numbers >> np.uint64(31))
 
 
 def access_of(scenario: Scenario) -> ClientLinks:
     brokers, clients = scenario.brokers, scenario.clients
     ids: Ints = np.concatenate([brokers["id"].to_numpy(), clients["id"].to_numpy()])
-    x, y = (np.concatenate([brokers[name].to_numpy(), clients[name].to_numpy()]) for name in ("x", "y"))
+    places = np.concatenate([_places(scenario.settings.access.metric, rows) for rows in (brokers, clients)])
     order = np.argsort(ids)
     ids = ids[order]
     keys, rows = _cheapest(ids, brokers["id"].to_numpy(), scenario.links)
-    return ClientLinks(scenario.settings.access, ids, x[order], y[order], keys, rows)
+    return ClientLinks(scenario.settings.access, ids, places[order], keys, rows)
+
+
+def _places(metric: str, rows: pa.Table) -> Floats:
+    if metric == "places":
+        places = rows["place"].combine_chunks()
+        return np.asarray(places.flatten()).reshape(len(places), -1)
+    return np.stack([rows["x"].to_numpy(), rows["y"].to_numpy()], axis=1)
 
 
 def _cheapest(ids: Ints, brokers: Ints, links: pa.Table) -> tuple[Ints, Toll]:

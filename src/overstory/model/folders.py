@@ -127,7 +127,8 @@ def write_table(folder: Path, table: Table, rows: pa.Table) -> None:
 
 def fingerprint_of(rows: pa.Table) -> bytes:
     """The same for the same rows in any order."""
-    ordered = rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
+    sortable = [field.name for field in rows.schema if not pa.types.is_list(field.type)]
+    ordered = rows.sort_by([(name, "ascending") for name in sortable]).combine_chunks()
     digest = hashlib.sha256(str(ordered.schema.names).encode())
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, ordered.schema) as stream:

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from overstory.errors import DataError, Problem
 from overstory.model.folders import read_tables, write_table, written_whole
-from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PLAN_TABLES, TREES
+from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PATHS, PLAN_TABLES, TREES
 
 HEADER_FILE = "plan.json"
+FORMAT_VERSION = 1  # of folders that this version reads and writes
+OLD_NAME_OF_PATHS = "steered"  # when there was one kind of steered flow
 EVERYTHING = "TRUE"  # the predicate of a flow that all events enter
 LATE = -1  # the flow of all subscriptions that the plan does not know; it is in no table, and planners number from 0
 
@@ -54,7 +57,7 @@ class Plan:
     def of(cls, header: Header, tables: Mapping[str, pa.Table]) -> "Plan":
         """Tables that are not given are empty."""
         every = (ATTACHMENTS, FLOWS, MEMBERS, TREES, FILTERS)
-        return cls(header, *[tables.get(each.name, each.schema.empty_table()).cast(each.schema) for each in every])
+        return cls(header, *[each.completed(tables.get(each.name, each.schema.empty_table())) for each in every])
 
     def write(self, folder: Path) -> None:
         with written_whole(folder) as unfinished:
@@ -78,4 +81,10 @@ def read_plan(folder: Path) -> Plan:
     tables = read_tables(folder, PLAN_TABLES, problems)
     if problems:
         raise DataError(f"the plan {folder} is not right:", problems)
+    if header.format_version != FORMAT_VERSION:
+        what = f"it is of format {header.format_version}, and this version of overstory reads format {FORMAT_VERSION}"
+        raise DataError(f"the plan {folder} is not right:", [Problem(HEADER_FILE, None, "format_version", what)])
+    kinds = tables["flows"]["kind"]
+    known = pc.if_else(pc.equal(kinds, OLD_NAME_OF_PATHS), PATHS, kinds)
+    tables["flows"] = tables["flows"].set_column(1, tables["flows"].schema.field("kind"), known)
     return Plan(header, **tables)

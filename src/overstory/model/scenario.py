@@ -7,29 +7,33 @@ from functools import cached_property
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from overstory.errors import DataError, Problem
+from overstory.model.checks import problems_of
 from overstory.model.folders import (
     fingerprint_of,
     fingerprint_of_file,
     parts_of,
-    problems_at,
     read_tables,
-    rows_where,
     write_table,
     written_whole,
 )
 from overstory.model.network import Network
-from overstory.model.settings import Settings
-from overstory.model.tables import BROKERS, CHANGES, CLIENTS, EVENTS, LINKS, OPERATIONS, SCENARIO_TABLES, SUBSCRIPTIONS
+from overstory.model.settings import SETTINGS_FILE, Settings
+from overstory.model.tables import BROKERS, CHANGES, CLIENTS, EVENTS, LINKS, SCENARIO_TABLES, SUBSCRIPTIONS
 
-SETTINGS_FILE = "scenario.toml"
+FORMAT_VERSION = 1  # of folders that this version reads and writes
 SMALL = {name: table for name, table in SCENARIO_TABLES.items() if table is not EVENTS}
 ATTRIBUTE_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.list_(pa.string()))
+
+
+class Written(msgspec.Struct):
+    """All that is looked at before the format is known."""
+
+    format_version: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +81,15 @@ class Scenario:
     def fingerprint(self) -> str:
         """Of the tables, in whatever order their rows are, the events as they are in their file, and the settings.
 
-        The currency has no part in it: it is only printed, and no plan depends on it."""
+        The currency has no part in it: it is only printed, and no plan depends on it. Nor have settings that came later
+        than others, where they say nothing: folders that were made before have the fingerprint that they had."""
         settings = msgspec.to_builtins(self.settings)
         del settings["currency"]
+        if self.settings.access.seed == 0:
+            del settings["access"]["seed"]
+        for name in ("curves", "headers"):
+            if not settings[name]:
+                del settings[name]
         digest = hashlib.sha256(msgspec.json.encode(settings, order="sorted"))
         for name in SMALL:
             digest.update(fingerprint_of(SMALL[name].stored(getattr(self, name))))
@@ -112,7 +122,13 @@ def read_scenario(folder: Path) -> Scenario:
 
 def _read_settings(path: Path, problems: list[Problem]) -> Settings:
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=Settings)
+        data = path.read_bytes()
+        written = msgspec.toml.decode(data, type=Written).format_version
+        if written != FORMAT_VERSION:
+            what = f"is of format {written}, and this version of overstory reads format {FORMAT_VERSION}"
+            problems.append(Problem(SETTINGS_FILE, None, "format_version", what))
+            return Settings()
+        return msgspec.toml.decode(data, type=Settings)
     except OSError as error:
         problems.append(Problem(SETTINGS_FILE, None, None, f"cannot be read: {error.strerror}"))
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -153,69 +169,6 @@ def _check_columns(schema: pa.Schema, problems: list[Problem]) -> None:
         if not field.name.startswith("$") and field.type not in ATTRIBUTE_TYPES:
             what = f"an attribute cannot be of {field.type}; bool, int64, double, string and list<string> are known"
             problems.append(Problem("events", None, field.name, what))
-
-
-def problems_of(scenario: Scenario) -> list[Problem]:
-    """What is wrong between tables that are right by themselves."""
-    brokers, clients = scenario.brokers["id"], scenario.clients["id"]
-    ends = pa.chunked_array(brokers.chunks + clients.chunks, pa.int64())
-    found = [*_twice(brokers, "brokers", "id"), *_twice(clients, "clients", "id")]
-    found += _twice(scenario.subscriptions["id"], "subscriptions", "id")
-    both = rows_where(pc.is_in(clients, brokers.combine_chunks()))
-    found += problems_at(both, "clients", "id", lambda row: f"{clients[row]} is also the id of a broker")
-    found += _dangling(scenario.clients["broker"], brokers, "clients", "broker", "broker")
-    for column in ("source", "target"):
-        found += _dangling(scenario.links[column], ends, "links", column, "broker or client")
-    found += _dangling(scenario.subscriptions["client"], clients, "subscriptions", "client", "client")
-    for column in ("price", "delay"):
-        found += _not_from_zero_up(scenario.links[column], column)
-    operations = scenario.changes["operation"]
-    unknown = rows_where(pc.invert(pc.is_in(operations, pa.array(OPERATIONS))))
-    found += problems_at(unknown, "changes", "operation", lambda row: f"{operations[row].as_py()!r} is not known")
-    found += _dangling(scenario.changes["client"], clients, "changes", "client", "client")
-    found += _dangling(scenario.changes["broker"], brokers, "changes", "broker", "broker")
-    if scenario.settings.access.metric == "euclidean":
-        found += _no_coordinates(scenario.brokers, "brokers") + _no_coordinates(scenario.clients, "clients")
-    if not len(brokers):
-        found.append(Problem("brokers", None, None, "there is none"))
-    if not found:
-        found += _disconnected(scenario)
-    return found
-
-
-def _twice(ids: pa.ChunkedArray, table: str, column: str) -> list[Problem]:
-    values = ids.to_numpy()
-    _, first = np.unique(values, return_index=True)
-    again = np.setdiff1d(np.arange(len(values)), first).tolist()
-    return problems_at(again, table, column, lambda row: f"{values[row]} has been used above")
-
-
-def _dangling(ids: pa.ChunkedArray, known: pa.ChunkedArray, table: str, column: str, what: str) -> list[Problem]:
-    missing = pc.and_(pc.is_valid(ids), pc.invert(pc.is_in(ids, known.combine_chunks())))
-    return problems_at(rows_where(missing), table, column, lambda row: f"there is no {what} {ids[row]}")
-
-
-def _not_from_zero_up(column: pa.ChunkedArray, name: str) -> list[Problem]:
-    values = column.to_numpy()
-    bad = np.flatnonzero(~((values >= 0) & np.isfinite(values))).tolist()
-    return problems_at(bad, "links", name, lambda row: f"{values[row]} is not a number from 0 up")
-
-
-def _no_coordinates(rows: pa.Table, table: str) -> list[Problem]:
-    known = [np.isfinite(rows[name].to_numpy()) for name in ("x", "y")]  # null is NaN there
-    missing = np.flatnonzero(~(known[0] & known[1])).tolist()
-    return problems_at(missing, table, "x", lambda _: "the euclidean metric of scenario.toml needs both coordinates")
-
-
-def _disconnected(scenario: Scenario) -> list[Problem]:
-    network = scenario.network
-    unreached = network.unreached()
-    if not len(unreached):
-        return []
-    some = ", ".join(map(str, network.ids[unreached[:5]].tolist()))
-    what = f"the network is not connected: {len(unreached):,} brokers cannot be reached from broker {network.ids[0]}"
-    which = f"(broker {some}{', …' if len(unreached) > 5 else ''})"
-    return [Problem(LINKS.name, None, None, f"{what} and back over the same links {which}")]
 
 
 def write_scenario(

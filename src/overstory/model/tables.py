@@ -44,6 +44,16 @@ class Table(NamedTuple):
         ]
         return rows.select([column.name for column in kept]).cast(_schema(kept))
 
+    def completed(self, rows: pa.Table) -> pa.Table:
+        """With all columns, as if the rows had been read: those that may be missing are full of nulls if they are."""
+        columns = {
+            column.name: pa.nulls(rows.num_rows, column.type)
+            if column.may_be_missing and column.name not in rows.column_names
+            else rows[column.name]
+            for column in self.columns
+        }
+        return pa.table(columns).cast(self.full_schema)
+
     @property
     def key(self) -> str:
         return self.columns[0].name
@@ -53,7 +63,7 @@ def _schema(columns: Iterable[Column]) -> pa.Schema:
     return pa.schema([pa.field(column.name, column.type, column.may_be_null) for column in columns])
 
 
-ID, REAL, TEXT, TRUTH = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+ID, REAL, TEXT, TRUTH, REALS = pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.list_(pa.float64())
 
 BROKERS = Table(
     "brokers",
@@ -63,6 +73,21 @@ BROKERS = Table(
         Column("name", TEXT, "for people", may_be_null=True),
         Column("x", REAL, "coordinate, for the metric and for drawing", may_be_null=True),
         Column("y", REAL, "the other coordinate", may_be_null=True),
+        Column(
+            "capacity",
+            REAL,
+            "bytes that its clients may send and get in the window of the log; null: any number",
+            may_be_null=True,
+            may_be_missing=True,
+        ),
+        Column(
+            "share",
+            REAL,
+            "the part of all clients that it is meant to have; null: an equal part of what the others leave; 0: none",
+            may_be_null=True,
+            may_be_missing=True,
+        ),
+        Column("place", REALS, "network coordinates, for the metric places", may_be_null=True, may_be_missing=True),
     ),
 )
 LINKS = Table(
@@ -84,6 +109,14 @@ CLIENTS = Table(
         Column("x", REAL, "coordinate, for the metric", may_be_null=True),
         Column("y", REAL, "the other coordinate", may_be_null=True),
         Column("name", TEXT, "what people call the client", may_be_null=True, may_be_missing=True),
+        Column(
+            "latest",
+            REAL,
+            "milliseconds that an event may take to it; null: as scenario.toml says",
+            may_be_null=True,
+            may_be_missing=True,
+        ),
+        Column("place", REALS, "network coordinates, for the metric places", may_be_null=True, may_be_missing=True),
     ),
 )
 SUBSCRIPTIONS = Table(
@@ -133,9 +166,23 @@ FLOWS = Table(
     "which events travel together",
     (
         Column("flow", ID, "its number"),
-        Column("kind", TEXT, "tree or steered"),
+        Column("kind", TEXT, "tree; or, without a tree of its own, paths or steiner"),
         Column("events", TEXT, "the predicate E: which events enter it; it may use $broker, the publishing broker"),
         Column("associations", ID, "topics in the cluster, which upkeep prices"),
+        Column(
+            "members",
+            TEXT,
+            "listed: those of the table members; all: the share of E of every subscription; null: listed",
+            may_be_null=True,
+            may_be_missing=True,
+        ),
+        Column(
+            "access",
+            TEXT,
+            "exact: a client gets what it wants; events: one that has a share of E gets all of E; null: exact",
+            may_be_null=True,
+            may_be_missing=True,
+        ),
     ),
 )
 MEMBERS = Table(
@@ -163,4 +210,7 @@ FILTERS = Table(
     ),
 )
 PLAN_TABLES = {each.name: each for each in (ATTACHMENTS, FLOWS, MEMBERS, TREES, FILTERS)}
-KINDS = TREE, STEERED = "tree", "steered"
+KINDS = TREE, PATHS, STEINER = "tree", "paths", "steiner"
+STEERED = (PATHS, STEINER)  # the kinds without a tree of their own
+LISTED, ALL = "listed", "all"  # which subscriptions are members of a flow
+EXACT, WHOLE = "exact", "events"  # what a flow gives to a client that has a share of it

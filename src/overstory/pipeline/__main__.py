@@ -41,9 +41,7 @@ EVENTS = pa.table(
 )
 PLAN = {
     "attachments": pa.table({"client": [2, 3], "broker": [0, 1]}),
-    "flows": pa.table(
-        {"flow": [0, 1], "kind": ["tree", "steered"], "events": ["TRUE", "FALSE"], "associations": [0, 0]}
-    ),
+    "flows": pa.table({"flow": [0, 1], "kind": ["tree", "paths"], "events": ["TRUE", "FALSE"], "associations": [0, 0]}),
     "members": pa.table({"flow": [0], "subscription": [0], "part": pa.nulls(1, pa.string())}),
     "trees": pa.table({"flow": [0], "source": [0], "target": [1]}),
 }

@@ -58,4 +58,4 @@ class Numbered:
     @cached_property
     def steered(self) -> NDArray[np.bool_]:
         """By flow: whether it takes the cheapest paths instead of a tree."""
-        return np.array([kind == STEERED for kind in self.plan.flows["kind"].to_pylist()], bool)
+        return np.array([kind in STEERED for kind in self.plan.flows["kind"].to_pylist()], bool)

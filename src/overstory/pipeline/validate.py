@@ -205,7 +205,7 @@ class _Check:
 
     def trees(self) -> list[Problem]:
         found = []
-        steered = {flow for flow, row in self.flows.items() if row["kind"] == STEERED}
+        steered = {flow for flow, row in self.flows.items() if row["kind"] in STEERED}
         for flow in sorted(steered & set(self.links.flows.tolist())):
             what = f"flow {flow} is steered, and has no tree of its own"
             found.append(Problem("trees", self.links.of(flow)[0][0] + 1, "flow", what))

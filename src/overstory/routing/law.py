@@ -294,7 +294,7 @@ def _behind(tree: Tree, u: int, v: int) -> set[int]:
 
 def _flows(plan: Plan) -> dict[int, Flow]:
     flows = {
-        row["flow"]: Flow(row["kind"] == STEERED, parse_filter(row["events"]), [], defaultdict(set))
+        row["flow"]: Flow(row["kind"] in STEERED, parse_filter(row["events"]), [], defaultdict(set))
         for row in plan.flows.to_pylist()
     }
     for row in plan.members.to_pylist():

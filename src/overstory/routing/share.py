@@ -180,7 +180,7 @@ def _members(
     """The members by broker, the members of steered flows, and the versions of all planned subscriptions."""
     broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
     subscriptions = {row["id"]: row for row in scenario.subscriptions.to_pylist()}
-    is_steered = {row["flow"]: row["kind"] == STEERED for row in plan.flows.to_pylist()}
+    is_steered = {row["flow"]: row["kind"] in STEERED for row in plan.flows.to_pylist()}
     members: dict[int, list[Member]] = defaultdict(list)
     steered = []
     for row in plan.members.to_pylist():

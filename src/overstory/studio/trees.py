@@ -68,7 +68,7 @@ def _tree(network: Network, plan: Plan, members: pa.Table, flow: dict[str, Any])
         filter=pc.min(filters.field("values").filter(most)).as_py(),
         filters=len(filters),
         events=flow["events"],
-        steered=flow["kind"] == STEERED,
+        steered=flow["kind"] in STEERED,
     )
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from overstory.model.plan import EVERYTHING, Value
 from overstory.model.scenario import Scenario
-from overstory.model.tables import FLOWS, MEMBERS, STEERED, TREES
+from overstory.model.tables import FLOWS, MEMBERS, PATHS, TREES
 from overstory.planners.steps import Steps
 
 
@@ -21,7 +21,7 @@ def plan(
     by_flow = np.argsort(flow, kind="stable")
     flows = {
         "flow": np.arange(len(hosts)),
-        "kind": [STEERED] * len(hosts),
+        "kind": [PATHS] * len(hosts),
         "events": [EVERYTHING] * len(hosts),
         "associations": np.zeros(len(hosts), np.int64),
     }
