@@ -20,7 +20,7 @@ from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.bound import EFFORT, Bound, bound_of, grouped, named_by_brokers, scaled
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.rules import Metered, metered
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 
 UNLIMITED = 10**18
 POINTS = 3.0  # of gap that the default may be above unlimited effort

@@ -21,9 +21,9 @@ from overstory.lab.topologies import topology
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard
+from overstory.planners.chains import make_plan
 from overstory.planners.defaults import attachments
 from overstory.planners.references import score_reference
-from overstory.planners.registry import make_plan
 
 DATA_SETS = {"Localized1": 0.02, "Localized2": 0.15, "Uniform": 1.0}
 OTHERS = ("direct", "spt", "mst", "single", "mult", "mult2", "hybrid", "geo-mult", "semcast")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from overstory.cli.engine import Scored
-from overstory.cli.plan import COLUMNS, about_results, print_score, results_table
+from overstory.cli.plan import COLUMNS, Failed, about_results, print_score, results_table
 from overstory.cli.tables import MOST_DRAWN, WIDTH, aligned, drawn, shown_down, table
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.studio.views import PlanView
@@ -33,19 +33,35 @@ def test_spare_columns_go_in_their_order_and_only_as_far_as_needed() -> None:
     assert table(wide, ROWS, spare=("many", "much"), width=10).splitlines()[0] == "name"
 
 
-def result(name: str, cost: float, **changed: float) -> Scored:
+def result(name: str, cost: float, **changed: Any) -> Scored:
     card = msgspec.structs.replace(NOTHING, cost=cost, gap=0.25, **({"bounded": 1.0} | changed))
     return Scored(name, None, PlanView(name, 1.5, card, Traffic(np.zeros(0, np.int64), np.zeros(0, np.int64))))
 
 
 def test_a_comparison_shows_what_there_is_room_for() -> None:
     head, _, row = results_table([result("semcast", 1e9, core=9e8, cost_fit=6e8, cost_held_out=2e8)]).splitlines()
-    assert [head.index(name) for name in COLUMNS] == sorted(head.index(name) for name in COLUMNS)
+    *names, last = COLUMNS
+    assert [head.index(name) for name in names] == sorted(head.index(name) for name in names)
+    assert last == "exceeded"  # which stands there if there is any
+    assert last not in head
     cells = ["1,000,000,000", "900,000,000", "0", "+25.0%", "100%", "–", "–", "600,000,000", "200,000,000", "1.5"]
     assert row.split()[1:] == cells
     huge = results_table([result("opt", 1e30, cost_fit=6e29, cost_held_out=2e29)]).splitlines()
     assert max(map(len, huge)) <= WIDTH
     assert {"planner", "cost", "gap", "held", "seconds", "bounded"} <= set(huge[0].split())
+
+
+def test_limits_that_are_exceeded_and_planners_without_a_plan_have_rows() -> None:
+    fine, not_fine = (
+        result("spt", 1000.0),
+        result("mst", 900.0, exceeded=("delay: 9 ms, where 1 ms is the limit", "load: 2")),
+    )
+    head, _, *rows = results_table([fine, not_fine], failed=[Failed("nearest", "nobody is near")]).splitlines()
+    assert head.split()[-1] == "exceeded"
+    assert [row.split()[0] for row in rows] == ["spt", "mst", "nearest"]
+    assert rows[0].split()[-1] == "–"
+    assert rows[1].endswith("delay, load")
+    assert rows[2].endswith("no plan")
 
 
 def test_core_stands_beside_the_cost_where_anything_else_is_priced() -> None:

@@ -18,7 +18,7 @@ from overstory.pipeline.bound import bound_here
 from overstory.pipeline.effort import ALL, NONE, Chosen
 from overstory.pipeline.steiner import card_of, crossed, ground_of
 from overstory.planners import defaults
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 
 from ..planners.steps import Steps
 from ..plans import events_of, random_plan, random_scenario

@@ -21,7 +21,7 @@ from overstory.pipeline import cache as module
 from overstory.pipeline.cache import FOLDER, Cache, digest_of
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.profile import profile_of, warnings_of
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 
 WORK = {"checking events", "matching events", "bounding the least traffic", "counting matches", "counting traffic"}
 NAMES = ("published", "rows", "bound", "warnings", "totals", "profile")

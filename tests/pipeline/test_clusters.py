@@ -19,7 +19,7 @@ from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
 from overstory.model.scenario import read_scenario
 from overstory.pipeline.pipeline import Pipeline
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 
 HOME = Path(pyspark.__file__).parent
 TESTS = Path(__file__).parents[1]

@@ -21,7 +21,7 @@ from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline import importing, log_files
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.pipeline import Pipeline
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 QUOTES = DATA / "padres_stockquotes" / "stockquotes.tar.xz"

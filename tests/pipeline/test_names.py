@@ -8,7 +8,7 @@ import pytest
 from overstory.lab.importing import Import, import_scenario
 from overstory.model.scenario import read_scenario
 from overstory.pipeline.pipeline import Pipeline
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 
 LINKS = "source,target\n0,1\n1,2\n"
 LOG = "order.price,device.fw,odd `tick`.x\n" + "".join(f"{number},v{number % 2},{number % 3}\n" for number in range(60))

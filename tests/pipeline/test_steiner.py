@@ -17,8 +17,8 @@ from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.rules import metered
 from overstory.pipeline.steiner import card_of, crossed, crossings_of, ground_of, without_links
 from overstory.planners import defaults
+from overstory.planners.chains import make_plan
 from overstory.planners.references import score_reference
-from overstory.planners.registry import make_plan
 
 from ..plans import events_of, random_plan, random_scenario
 from .meter import counted_here, meter

@@ -21,7 +21,7 @@ from overstory.pipeline.predicates import Predicates
 from overstory.pipeline.rules import metered
 from overstory.pipeline.score import totals_of
 from overstory.pipeline.validate import Published, check_headroom
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 
 Row = tuple[object, ...]
 

@@ -14,9 +14,9 @@ from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.workbench import Workbench, parts_of
 from overstory.pipeline.xxhash import hashes_of
+from overstory.planners.chains import make_plan
 from overstory.planners.defaults import attachments
 from overstory.planners.references import score_reference
-from overstory.planners.registry import make_plan
 
 EFFORT = 10**12
 

@@ -12,7 +12,7 @@ from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.tables import PATHS
 from overstory.pipeline.validate import problems_of_plan
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 
 from ..pipeline.meter import meter
 from ..plans import events_of, random_plan, random_scenario

@@ -21,7 +21,7 @@ from overstory.model.spanning import minimum_spanning_tree
 from overstory.model.tables import FILTERS, FLOWS, MEMBERS, TREE, TREES
 from overstory.pipeline.validate import problems_of_plan
 from overstory.planners import defaults
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 from overstory.planners.trees.change import (
     Joined,
     Newcomer,

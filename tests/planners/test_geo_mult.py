@@ -11,7 +11,7 @@ from overstory.model.plan import Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.pipeline.validate import problems_of_plan
 from overstory.planners import defaults
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 from overstory.planners.trees import geo_mult
 from overstory.planners.trees.demand import Demand, demand_of
 from overstory.planners.trees.geo_mult import Groups, cost_of, distances_between, k_medoids, things_of

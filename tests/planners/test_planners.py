@@ -11,10 +11,11 @@ from overstory.errors import InfeasibleError, UsageError
 from overstory.model.plan import EVERYTHING, Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Access, Settings
-from overstory.model.tables import BROKERS, CLIENTS, LINKS, PLAN_TABLES, TREE
+from overstory.model.tables import BROKERS, CLIENTS, FLOWS, LINKS, PLAN_TABLES, TREE
 from overstory.pipeline.validate import problems_of_plan
 from overstory.planners import defaults
-from overstory.planners.registry import PLANNERS, make_plan, planner_named
+from overstory.planners.chains import make_plan
+from overstory.planners.registry import PLANNERS, planner_named
 
 from ..plans import random_plan, random_scenario
 from ..tables import events_table, scenario_of, scenario_tables, table_of
@@ -70,7 +71,8 @@ def test_one_flow_on_a_tree_that_spans(name: str, given: dict[str, Value], scena
         assert set(tree.nodes) == set(brokers)
         assert networkx.is_tree(tree)
         assert all(link in prices_of(scenario) for u, v in tree.edges for link in ((u, v), (v, u)))
-        assert plan.flows.to_pylist() == [{"flow": 0, "kind": TREE, "events": EVERYTHING, "associations": 0}]
+        rows = plan.flows.select(FLOWS.schema.names).to_pylist()
+        assert rows == [{"flow": 0, "kind": TREE, "events": EVERYTHING, "associations": 0}]
         assert plan.members["subscription"].to_pylist() == scenario.subscriptions["id"].to_pylist()
         assert plan.filters.num_rows == 0
         assert problems_of_plan(scenario, plan, Steps().publishers(scenario)) == []
@@ -172,7 +174,7 @@ def test_many_clients_at_once(monkeypatch: pytest.MonkeyPatch, scenarios: list[S
 
 def test_a_client_that_cannot_be_attached(tmp_path: Path) -> None:
     scenario = small(tmp_path, [*CORE, (10, 1, 1.0)], [10, 11, 12])
-    with pytest.raises(InfeasibleError, match=r"client 11 has no broker and no link to one \(2 such clients\)"):
+    with pytest.raises(InfeasibleError, match=r"client 11 has no broker and no link to one .*\(2 such clients\)"):
         planned("mst", scenario)
 
 

@@ -14,7 +14,7 @@ from overstory.model.plan import Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Settings
 from overstory.pipeline.validate import problems_of_plan
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 from overstory.planners.trees.clusters import Cluster, Ground, clusters_of, ground_of, join
 from overstory.planners.trees.compute_tree import compute_tree, spanning
 from overstory.planners.trees.configuration import with_trees

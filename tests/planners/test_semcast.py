@@ -18,7 +18,7 @@ from overstory.model.settings import Settings
 from overstory.model.tables import CLIENTS
 from overstory.pipeline.validate import problems_of_plan
 from overstory.planners import defaults
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 from overstory.planners.trees import channels as channels_module
 from overstory.planners.trees.channels import Cell, Channels
 from overstory.planners.trees.demand import demand_of

@@ -14,7 +14,7 @@ from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.validate import problems_of_plan
 from overstory.pipeline.workbench import Workbench
 from overstory.planners import defaults
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 from overstory.planners.trees.clusters import ground_of
 from overstory.planners.trees.demand import Demand, demand_of
 from overstory.planners.trees.objective import Objective

@@ -16,8 +16,8 @@ from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.bound import EFFORT
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.session import LOCAL
+from overstory.planners.chains import make_plan
 from overstory.planners.references import score_reference
-from overstory.planners.registry import make_plan
 from overstory.studio.report import write_report
 from overstory.studio.trees import trees_of
 from overstory.studio.views import PlanView

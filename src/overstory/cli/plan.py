@@ -3,9 +3,9 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,14 +26,16 @@ from overstory.cli.engine import (
 from overstory.cli.output import print_json
 from overstory.cli.tables import WIDTH, percent, shown, shown_down, table
 from overstory.errors import InfeasibleError, UsageError
+from overstory.model.folders import check_can_be_made
 from overstory.model.network import Network
 from overstory.model.plan import DearLink, Plan, Value
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.profile import warnings_of
-from overstory.planners.references import REFERENCES, Reference
-from overstory.planners.registry import PLANNERS, Planner, planner_named
+from overstory.planners.chains import chain_named, parameters_of
+from overstory.planners.references import REFERENCES
+from overstory.planners.registry import PLANNERS, PROBLEMS, TREES, planner_for
 from overstory.studio.text import plain
 
 COLUMNS = (
@@ -48,6 +50,7 @@ COLUMNS = (
     "in sample",
     "held out",
     "seconds",
+    "exceeded",
 )
 SPARE = ("duplicates", "trees", "in sample", "core", "bound")  # of these, which go first where there is no room
 
@@ -63,7 +66,17 @@ MOST_LINKS = 10  # whose predicted traffic a plan tells
 def add_to(commands: Any) -> None:
     plan = commands.add_parser("plan", help="decide how events travel", description=_about_planners())
     plan.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
-    plan.add_argument("--planner", required=True, metavar="NAME", help=", ".join(PLANNERS))
+    plan.add_argument(
+        "--planner",
+        metavar="NAME",
+        help=f"{', '.join(PLANNERS)}; or several, as nearest+tree-search (default: that of --problem)",
+    )
+    plan.add_argument(
+        "--problem",
+        default=TREES,
+        metavar="NAME",
+        help=f"{', '.join(PROBLEMS)}: what to decide on (default: %(default)s)",
+    )
     plan.add_argument("-o", "--output", required=True, metavar="PLAN", type=Path, help="the folder of the plan")
     plan.add_argument("--base", metavar="PLAN", type=Path, help="a plan that decides what this planner does not")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the planner")
@@ -86,22 +99,30 @@ def add_to(commands: Any) -> None:
 
 
 def _about_planners() -> str:
-    return "Planners. " + " ".join(f"{planner.name}: {planner.summary}." for planner in PLANNERS.values())
+    """All planners, by the problem that they solve."""
+    parts = []
+    for problem, (asks, first) in PROBLEMS.items():
+        known = [f"{planner.name}: {planner.summary}." for planner in PLANNERS.values() if planner.problem == problem]
+        parts.append(f"{problem.capitalize()} ({asks}; {f'begin with {first}' if first else 'no planner yet'}).")
+        parts += known
+    return " ".join(parts)
 
 
 def run_plan(arguments: argparse.Namespace) -> None:
-    planner_named(arguments.planner)
+    name = arguments.planner or planner_for(arguments.problem)
+    chain_named(name)
+    check_can_be_made(arguments.output)
     scenario = read_scenario(arguments.scenario)
     base = plan_for(arguments.base, scenario) if arguments.base is not None else None
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         watch = pipeline.clock.watch()
-        plan = planned(arguments.planner, scenario, pipeline, parameters_in(arguments.set), arguments.seed, base)
-        result = scored(arguments.planner, scenario, plan, pipeline, arguments.bound_effort, watch)
+        plan = planned(name, scenario, pipeline, parameters_in(arguments.set), arguments.seed, base)
+        result = scored(name, scenario, plan, pipeline, arguments.bound_effort, watch)
         set_up = set_up_of(pipeline)
     card = result.view.scorecard
     if card.exceeded:
-        raise InfeasibleError(f"the plan of {arguments.planner} exceeds a limit: {'; '.join(card.exceeded)}")
+        raise InfeasibleError(f"the plan of {name} exceeds a limit: {'; '.join(card.exceeded)}")
     _with_predictions(plan, scenario, card, result.view.traffic).write(arguments.output)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view], command_line())
@@ -196,46 +217,67 @@ def run_compare(arguments: argparse.Namespace) -> None:
     names = [name.strip() for name in arguments.planners.split(",") if name.strip()]
     if not names:
         raise UsageError("--planners: name at least one")
-    planners: list[Planner | Reference] = [REFERENCES.get(name) or planner_named(name) for name in names]
     given = parameters_in(arguments.set)
-    unknown = given.keys() - {key for planner in planners for key in planner.parameters}
+    unknown = given.keys() - {key for name in names for key in _parameters(name)}
     if unknown:
         raise UsageError(f"none of these planners has a parameter '{min(unknown)}'")
     scenario = read_scenario(arguments.scenario)
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
-        results = [_compared(planner, scenario, pipeline, given, arguments) for planner in planners]
+        tried = [_compared(name, scenario, pipeline, given, arguments) for name in names]
         set_up = set_up_of(pipeline)
         warnings = warnings_of(pipeline, scenario)
-    results.sort(key=lambda result: result.view.scorecard.cost_held_out)
+    results = sorted((each for each in tried if isinstance(each, Scored)), key=_held_out)
+    failed = [each for each in tried if isinstance(each, Failed)]
+    if not results:
+        raise InfeasibleError("; ".join(f"{each.name}: {each.reason}" for each in failed))
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view for result in results], command_line())
     if arguments.json:
-        plans = [result_as_dict(result) for result in results]
+        plans: list[object] = [result_as_dict(result) for result in results]
+        plans += [{"planner": each.name, "exceeded": [each.reason]} for each in failed]
         print_json({"scenario": str(arguments.scenario), "plans": plans, "set_up": set_up, "warnings": warnings})
     else:
-        print(results_table(results))
+        print(results_table(results, failed=failed))
         print(about_results(results, set_up, scenario.settings.currency))
         for warning in warnings:
             print(f"  ! {warning}")
         for result in results:
             for limit in result.view.scorecard.exceeded:
-                print(f"{result.name} exceeds a limit: {limit}", file=sys.stderr)
+                print(f"  ! {result.name} exceeds a limit: {limit}")
+        for each in failed:
+            print(f"  ! {each.name} found no plan: {each.reason}")
+
+
+class Failed(NamedTuple):
+    """A planner that has no plan at all to show."""
+
+    name: str
+    reason: str
+
+
+def _held_out(result: Scored) -> tuple[bool, float]:
+    """Plans that exceed a limit stand behind all others, whatever they cost."""
+    card = result.view.scorecard
+    return bool(card.exceeded), card.cost_held_out
+
+
+def _parameters(name: str) -> Collection[str]:
+    return REFERENCES[name].parameters if name in REFERENCES else parameters_of(chain_named(name))
 
 
 def _compared(
-    planner: Planner | Reference,
-    scenario: Scenario,
-    pipeline: Pipeline,
-    given: dict[str, Value],
-    arguments: argparse.Namespace,
-) -> Scored:
+    name: str, scenario: Scenario, pipeline: Pipeline, given: dict[str, Value], arguments: argparse.Namespace
+) -> Scored | Failed:
     watch, effort = pipeline.clock.watch(), arguments.bound_effort
-    mine = {key: value for key, value in given.items() if key in planner.parameters}
-    if isinstance(planner, Reference):
-        return scored_reference(planner.name, scenario, pipeline, mine, effort, watch)
-    plan = planned(planner.name, scenario, pipeline, mine, arguments.seed)
-    return scored(planner.name, scenario, plan, pipeline, effort, watch)
+    mine = {key: value for key, value in given.items() if key in _parameters(name)}
+    try:
+        if name in REFERENCES:
+            return scored_reference(name, scenario, pipeline, mine, effort, watch)
+        plan = planned(name, scenario, pipeline, mine, arguments.seed)
+        return scored(name, scenario, plan, pipeline, effort, watch)
+    except InfeasibleError as error:
+        return Failed(name, str(error))
 
 
 def result_as_dict(result: Scored) -> dict[str, object]:
@@ -248,12 +290,17 @@ def result_as_dict(result: Scored) -> dict[str, object]:
     }
 
 
-def results_table(results: Sequence[Scored], width: int = WIDTH) -> str:
-    """The gap is that of core above the bound. Core stands beside the cost where anything else is priced."""
+def results_table(results: Sequence[Scored], width: int = WIDTH, failed: Sequence[Failed] = ()) -> str:
+    """The gap is that of core above the bound. Core stands beside the cost where anything else is priced, and the
+    limits that plans exceed where they do."""
     cards = [result.view.scorecard for result in results]
-    left_out = COLUMNS.index("core") if all(card.core == card.cost for card in cards) else None
+    left_out = {"core"} if all(card.core == card.cost for card in cards) else set()
+    if not failed and not any(card.exceeded for card in cards):
+        left_out.add("exceeded")
     rows = [_row(result) for result in results]
-    header, *kept = ([cell for at, cell in enumerate(row) if at != left_out] for row in (COLUMNS, *rows))
+    rows += [[each.name, *[None] * (len(COLUMNS) - 2), "no plan"] for each in failed]
+    kept_columns = [at for at, name in enumerate(COLUMNS) if name not in left_out]
+    header, *kept = ([row[at] for at in kept_columns] for row in (COLUMNS, *rows))
     return table([str(name) for name in header], kept, [name for name in SPARE if name in header], width)
 
 
@@ -291,6 +338,7 @@ def _row(result: Scored) -> list[object]:
         card.cost_fit,
         card.cost_held_out,
         f"{result.view.seconds:.1f}",
+        ", ".join(limit.partition(":")[0] for limit in card.exceeded) or None,
     ]
 
 

@@ -1,6 +1,7 @@
 """overstory scenario make|import|show"""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from overstory.cli.options import share, whole
 from overstory.cli.output import print_json
 from overstory.cli.profiles import profile_for_programs, profile_in_words
 from overstory.cli.tables import table
-from overstory.errors import UsageError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.sites import make_sites
 from overstory.lab.topologies import GENERATORS, topology
@@ -23,10 +23,6 @@ from overstory.pipeline.profile import profile_of, warnings_of
 if TYPE_CHECKING:
     from overstory.lab.importing import Import, Imported
 
-KINDS = {
-    "localized": "keywords wanted by brokers near each other, as in the routing-trees paper",
-    "sites": "telemetry, orders and alerts of sites across Europe, as in the demo; takes --events and --seed",
-}
 MOST_BROKERS, MOST_EVENTS = 1_000_000, 10**9
 MOST_WORDS = 70  # characters that tell the values of an attribute
 SEED = whole(0, 2**63 - 1)
@@ -53,27 +49,38 @@ def add_to(commands: Any) -> None:
     show.set_defaults(run=run_show)
 
 
-def _add_make(kinds: Any) -> None:
-    make = kinds.add_parser("make", help="generate a scenario", description=f"Kinds: {', '.join(KINDS)}.")
-    make.add_argument("kind", metavar="KIND", help="; ".join(f"{name}: {what}" for name, what in KINDS.items()))
-    make.add_argument("folder", metavar="DIR", type=Path, help="the folder to make")
+def _add_make(actions: Any) -> None:
+    make = actions.add_parser("make", help="generate a scenario", description=f"Kinds: {', '.join(KINDS)}.")
+    kinds = make.add_subparsers(metavar="KIND", required=True)
+    for name, (what, add_options_of, function) in KINDS.items():
+        kind = kinds.add_parser(name, help=what, description=f"{name}: {what}.")
+        kind.add_argument("folder", metavar="DIR", type=Path, help="the folder to make")
+        add_options_of(kind)
+        kind.add_argument("--seed", type=SEED, default=0, metavar="N", help="of all that is drawn (default: 0)")
+        kind.add_argument("--json", action="store_true", help="print one JSON object")
+        kind.set_defaults(run=run_make, make=function)
+
+
+def _add_localized(kind: argparse.ArgumentParser) -> None:
     known = ", ".join(GENERATORS)
-    make.add_argument(
+    kind.add_argument(
         "--topology",
         default="transit-stub",
         help=f"{known}, zoo:NAME, topohub:KEY or FILE.graphml (default: %(default)s)",
     )
-    _add_brokers(make)
-    make.add_argument("--seed", type=SEED, default=0, metavar="N", help="of all that is drawn (default: 0)")
+    _add_brokers(kind)
     usual = Localized()
     for name, (read, what) in PARAMETERS.items():
         option, default = f"--{name.replace('_', '-')}", getattr(usual, name)
-        make.add_argument(option, type=read, default=default, metavar="N", help=f"{what} (default: %(default)s)")
-    make.add_argument(
+        kind.add_argument(option, type=read, default=default, metavar="N", help=f"{what} (default: %(default)s)")
+    kind.add_argument(
         "--per-broker", action="store_true", help="one subscription to any of a broker's keywords, not one for each"
     )
-    make.add_argument("--json", action="store_true", help="print one JSON object")
-    make.set_defaults(run=run_make)
+
+
+def _add_sites(kind: argparse.ArgumentParser) -> None:
+    read, what = PARAMETERS["events"]
+    kind.add_argument("--events", type=read, default=10_000, metavar="N", help=f"{what} (default: %(default)s)")
 
 
 def _add_brokers(command: argparse.ArgumentParser) -> None:
@@ -83,10 +90,8 @@ def _add_brokers(command: argparse.ArgumentParser) -> None:
 
 
 def run_make(arguments: argparse.Namespace) -> None:
-    if arguments.kind not in KINDS:
-        raise UsageError(f"there is no kind of scenario '{arguments.kind}'; there are {', '.join(KINDS)}")
     check_can_be_made(arguments.folder)
-    notes = _make_sites(arguments) if arguments.kind == "sites" else _make_localized(arguments)
+    notes = arguments.make(arguments)
     sizes = sizes_of(read_scenario(arguments.folder)) | {"events": arguments.events}
     if arguments.json:
         print_json({"scenario": str(arguments.folder), **sizes, "notes": notes})
@@ -103,13 +108,18 @@ def _make_localized(arguments: argparse.Namespace) -> list[str]:
 
 
 def _make_sites(arguments: argparse.Namespace) -> list[str]:
-    """Its network and its subscriptions are fixed: an option that would change them is refused, not ignored."""
-    usual = {"topology": "transit-stub", "brokers": None} | msgspec.structs.asdict(Localized())
-    for name, default in usual.items():
-        if name != "events" and getattr(arguments, name) != default:
-            raise UsageError(f"sites has no --{name.replace('_', '-')}: its network and subscriptions are fixed")
     make_sites(arguments.folder, arguments.events, arguments.seed)
     return []
+
+
+KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], list[str]]]] = {
+    "localized": (
+        "keywords wanted by brokers near each other, as in the routing-trees paper",
+        _add_localized,
+        _make_localized,
+    ),
+    "sites": ("telemetry, orders and alerts of sites across Europe, as in the demo", _add_sites, _make_sites),
+}
 
 
 def _print_sizes(folder: Path, sizes: dict[str, int]) -> None:

@@ -20,8 +20,8 @@ from overstory.model.plan import Value
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard
 from overstory.pipeline.workbench import Workbench
+from overstory.planners.chains import make_plan
 from overstory.planners.references import REFERENCES, score_reference
-from overstory.planners.registry import make_plan
 
 PAPER = "routing-trees"
 DATA_SETS = {"Localized1": 0.02, "Localized2": 0.15, "Uniform": 1.0}

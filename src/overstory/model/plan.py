@@ -41,7 +41,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bounds: dict[str, Value] = {}
     dearest_links: tuple[DearLink, ...] = ()  # those with the largest parts of core, the dearest first
     alternatives: dict[str, float] = {}  # what the planner compared: the cost of each, where that of its choice is 1
-    format_version: int = 1
+    format_version: int = FORMAT_VERSION
+    unmet: tuple[str, ...] = ()  # what was asked for and not reached, in words: then this is the best that was found
 
 
 @dataclass(frozen=True, eq=False)

@@ -148,7 +148,7 @@ def scorecard(
         mean_delay=mean_delay,
         max_delay=max_delay,
         load=load,
-        exceeded=_exceeded(scenario, max_delay, load),
+        exceeded=plan.header.unmet + _exceeded(scenario, max_delay, load),
     )
     return card, traffic
 

@@ -1,4 +1,4 @@
-"""What a planner may tell beside its tables: what the alternatives cost that it compared."""
+"""What a planner may tell beside its tables: what the alternatives cost that it compared, and what it did not reach."""
 
 from collections.abc import Mapping
 
@@ -10,12 +10,15 @@ DIGITS = 6  # of a relative cost; more would only tell how sums were rounded
 class Decision(dict[str, pa.Table]):
     """The tables that a planner decides on, and by name the cost of each alternative, where that of its choice is 1.
 
-    Costs are relative because planners see a sample, in which only ratios tell.
+    Costs are relative because planners see a sample, in which only ratios tell. A planner that finds no plan within the
+    limits gives the best that it has, and says in words what is ``unmet``.
     """
 
-    def __init__(self, tables: Mapping[str, pa.Table], alternatives: dict[str, float]) -> None:
+    def __init__(
+        self, tables: Mapping[str, pa.Table], alternatives: Mapping[str, float], unmet: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(tables)
-        self.alternatives = alternatives
+        self.alternatives, self.unmet = dict(alternatives), unmet
 
 
 def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:

@@ -6,10 +6,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from overstory.errors import UsageError
-from overstory.model.plan import Header, Plan, Value
+from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
-from overstory.planners import defaults
-from overstory.planners.decision import Decision
+from overstory.planners.overlay import nearest
 from overstory.planners.references import REFERENCES
 from overstory.planners.steps import Steps
 from overstory.planners.trees import (
@@ -33,6 +32,7 @@ Tables = dict[str, pa.Table]
 
 class Planner(NamedTuple):
     name: str
+    problem: str  # that it solves: one of PROBLEMS
     summary: str
     guarantee: str
     time: str
@@ -43,11 +43,21 @@ class Planner(NamedTuple):
     plan: Callable[[Scenario, Steps, Tables, Parameters, int], Tables]  # its tables, from those of the base
 
 
+PROBLEMS = {  # with what they ask, and the planner to begin with; None: there is none yet
+    "trees": ("which subscriptions travel together, and along which tree", "tree-search"),
+    "overlay": ("at which broker each client is attached, and how brokers are joined", "nearest"),
+    "assignment": ("which broker serves each of very many subscribers, within delays and loads", None),
+    "topics": ("which topics share a tree, so that keeping trees alive costs little", None),
+}
+TREES, OVERLAY, ASSIGNMENT, TOPICS = PROBLEMS
+
+
 PLANNERS = {
     planner.name: planner
     for planner in (
         Planner(
             "flood",
+            TREES,
             "every event to every broker, along a minimum spanning tree",
             "what filtering between brokers saves is measured against it: no link asks who wants what",
             "sorting the links",
@@ -59,6 +69,7 @@ PLANNERS = {
         ),
         Planner(
             "direct",
+            TREES,
             "a copy along the cheapest path to each broker that has a subscriber, as one steered flow for each",
             "every path is a cheapest one; with coalesce = false it is one copy per broker (unicast), "
             "else copies share the beginnings of their ways",
@@ -71,6 +82,7 @@ PLANNERS = {
         ),
         Planner(
             "spt",
+            TREES,
             "one flow on a tree of cheapest paths from one broker",
             "the cheapest path between the root and every broker",
             "one search for cheapest paths",
@@ -82,6 +94,7 @@ PLANNERS = {
         ),
         Planner(
             "mst",
+            TREES,
             "one flow on a minimum spanning tree",
             "no spanning tree has cheaper links in sum: the cheapest one to flood",
             "sorting the links",
@@ -93,6 +106,7 @@ PLANNERS = {
         ),
         Planner(
             "single",
+            TREES,
             "one flow on a low-stretch tree of the union of all events' Steiner trees",
             "on the sample at most the stretch of that tree (after Alon, Karp, Peleg and West) times twice the least "
             "cost of any tree, with prices that are the same both ways",
@@ -105,6 +119,7 @@ PLANNERS = {
         ),
         Planner(
             "mult",
+            TREES,
             "filters merged by the likeness of their events, a low-stretch tree for each group, the cheapest grouping",
             "on the sample at most as dear as its own single tree, with one copy for each flow",
             "two trees for each filter; Steiner trees are made anew only for events that two merged groups share",
@@ -116,6 +131,7 @@ PLANNERS = {
         ),
         Planner(
             "mult2",
+            TREES,
             "filters merged while a common tree is cheaper, the pair that saves the largest share first",
             "it ends when no two groups that share events are cheaper on one tree, with one copy for each flow",
             "a tree for each pair of groups that share an event: ten seconds for 1,000 local filters at 2,000 brokers",
@@ -127,6 +143,7 @@ PLANNERS = {
         ),
         Planner(
             "hybrid",
+            TREES,
             "filters merged by the likeness of their events down to some groups, then while a common tree is cheaper",
             "that of mult2, among the groups that it starts from",
             "that of mult2, for as many filters as there are groups",
@@ -138,6 +155,7 @@ PLANNERS = {
         ),
         Planner(
             "geo-mult",
+            TREES,
             "groups by location: k medoids, and from each a tree of cheapest paths",
             "at most as dear as one tree from the best centre, on the part of the log that it chooses by",
             "cheapest paths between all brokers; then about a second for each doubling of k at 5,000 brokers",
@@ -149,6 +167,7 @@ PLANNERS = {
         ),
         Planner(
             "semcast",
+            TREES,
             "SemCast (reconstructed): channels that partition the events, each flooding a tree of its own",
             "traffic of the sample falls with every split of two channels",
             "a tree for every pair of filters that share events: a minute or two for 1,000 keywords at 5,000 brokers",
@@ -161,6 +180,7 @@ PLANNERS = {
         ),
         Planner(
             "semcast-filtered",
+            TREES,
             "the channels and trees of semcast, with exact filters on every link",
             "at most as dear as semcast",
             "that of semcast",
@@ -172,6 +192,7 @@ PLANNERS = {
         ),
         Planner(
             "tree-search",
+            TREES,
             "the best of one tree, a tree for each filter and groups of filters, improved by moving filters between "
             "groups and by exchanging links",
             "on the part of the log that it chooses by at most as dear as one tree; no exchange of two links makes a "
@@ -182,6 +203,19 @@ PLANNERS = {
             ("flows", "members", "trees"),
             {"rows": MOST_ROWS, "trees": "auto", "by": "choose"},
             tree_search.plan,
+        ),
+        Planner(
+            "nearest",
+            OVERLAY,
+            "every client at the broker with the cheapest access; flows and trees are those of the base",
+            "no attachment has cheaper links between clients and brokers",
+            "a price for each pair of a client and a broker",
+            "where clients that want the same are spread over many brokers, so that core costs more than access saves; "
+            "it looks at no capacity and no load, but leaves out brokers whose share is 0",
+            "the start of Zhao and Wu's heuristics",
+            ("attachments",),
+            {},
+            nearest.plan,
         ),
     )
 }
@@ -195,23 +229,11 @@ def planner_named(name: str) -> Planner:
     return PLANNERS[name]
 
 
-def make_plan(
-    name: str, scenario: Scenario, pipeline: Steps, given: Parameters, seed: int = 0, base: Plan | None = None
-) -> Plan:
-    """What the planner decides on, and the rest from ``base`` or from the defaults."""
-    planner = planner_named(name)
-    unknown = given.keys() - planner.parameters.keys()
-    if unknown:
-        known = ", ".join(planner.parameters) or "none"
-        raise UsageError(f"planner {name} has no parameter '{min(unknown)}'; it has {known}")
-    parameters = planner.parameters | dict(given)
-    tables: Tables = defaults.tables(scenario) if base is None else _tables_of(base)
-    decided = planner.plan(scenario, pipeline, tables, parameters, seed)
-    tables = {"filters": tables["filters"].slice(0, 0)} | {"attachments": tables["attachments"]} | decided
-    alternatives = decided.alternatives if isinstance(decided, Decision) else {}
-    header = Header(planner.name, scenario.fingerprint, seed, dict(parameters), alternatives=alternatives)
-    return Plan.of(header, tables)
-
-
-def _tables_of(plan: Plan) -> Tables:
-    return {name: getattr(plan, name) for name in ("attachments", "flows", "members", "trees", "filters")}
+def planner_for(problem: str) -> str:
+    """The planner to begin with."""
+    if problem not in PROBLEMS:
+        raise UsageError(f"there is no problem '{problem}'; there are {', '.join(PROBLEMS)}")
+    asks, name = PROBLEMS[problem]
+    if name is None:
+        raise UsageError(f"there is no planner for {problem} yet ({asks})")
+    return name

@@ -27,7 +27,7 @@ from overstory.model.plan import Value
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.workbench import Workbench
-from overstory.planners.registry import make_plan
+from overstory.planners.chains import make_plan
 from overstory.planners.trees.parameters import count_of
 
 SEED = 1

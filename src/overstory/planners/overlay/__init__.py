@@ -1,0 +1,1 @@
+"""Planners that attach clients to brokers."""
