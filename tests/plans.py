@@ -17,20 +17,24 @@ from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario, read_scenario, write_scenario
 from overstory.model.settings import Access, Limits, Prices, Settings
 from overstory.model.tables import (
+    ALL,
     ATTACHMENTS,
     BROKERS,
     CLIENTS,
     EVENTS,
+    EXACT,
     FILTERS,
     FLOWS,
     LINKS,
     MEMBERS,
     PATHS,
+    PLAN_TABLES,
     SUBSCRIPTIONS,
     TREE,
     TREES,
     Table,
 )
+from overstory.model.tables import WHOLE as EVENTS_
 from overstory.routing.law import Event
 
 TOPICS = ["a", "b", "c", "it's"]
@@ -195,6 +199,25 @@ def random_plan(dice: random.Random, scenario: Scenario) -> Plan:
     return _Drawing(dice, scenario).plan()
 
 
+def random_short_plan(dice: random.Random, scenario: Scenario) -> Plan:
+    """The same, of flows that serve every subscription, or that give clients all of their events, or both."""
+    drawing = _Drawing(dice, scenario)
+    every = list(drawing.client_of)
+    serves_all = dice.random() < 0.7
+    served = [
+        Served(cell, {each: None for each in every if drawing._may_want(each, cell)})
+        for cell in dice.choice([drawing._cells(), [WHOLE]])
+    ]
+    plan = drawing.plan(served if serves_all else None)
+    kinds = [dice.choice([EXACT, EVENTS_, None]) for _ in range(plan.flows.num_rows)]
+    flows = plan.flows.drop(["members", "access"]).append_column("access", pa.array(kinds, pa.string()))
+    tables = {name: getattr(plan, name) for name in PLAN_TABLES}
+    if serves_all:
+        flows = flows.append_column("members", pa.array([ALL] * flows.num_rows, pa.string()))
+        tables["members"] = plan.members.slice(0, 0)
+    return Plan.of(plan.header, tables | {"flows": flows})
+
+
 class _Drawing:
     def __init__(self, dice: random.Random, scenario: Scenario) -> None:
         self.dice = dice
@@ -214,8 +237,9 @@ class _Drawing:
         self.filter_of: dict[int, str] = {row["id"]: row["filter"] for row in rows}
         self.publishing = {self.broker_of[each.publisher] for each in events_of(scenario)}
 
-    def plan(self) -> Plan:
-        served = [flow for group in self._groups() for flow in self._served(group)]
+    def plan(self, served: list[Served] | None = None) -> Plan:
+        if served is None:
+            served = [flow for group in self._groups() for flow in self._served(group)]
         self.dice.shuffle(served)
         numbers = self.dice.sample(range(2 * len(served)), len(served))
         flows, members, trees, filters = [], [], [], []

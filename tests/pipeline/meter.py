@@ -14,14 +14,14 @@ from overstory.pipeline.bound import bound_here
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, reduce_batch
-from overstory.pipeline.rules import Metered, metered
+from overstory.pipeline.rules import Metered, listed, metered
 from overstory.pipeline.score import counted, scorecard
 
 
 def meter(scenario: Scenario, plan: Plan) -> tuple[Scorecard, Traffic]:
     rules, rows, totals = counted_here(scenario, plan)
     bound = bound_here(rows, rules, scenario.network)
-    return scorecard(scenario, plan, rules, totals, entries_of(plan, rules), bound)
+    return scorecard(scenario, plan, rules, totals, entries_of(plan, listed(scenario, plan, rules)), bound)
 
 
 def counted_here(scenario: Scenario, plan: Plan) -> tuple[Metered, pa.RecordBatch, Totals]:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from overstory.model.access import access_of
+from overstory.pipeline.validate import problems_of_plan
 from overstory.routing.law import Law
+from overstory.routing.written_out import is_short, written_out
 
-from ..plans import events_of, random_plan, random_scenario
+from ..plans import events_of, random_plan, random_scenario, random_short_plan
 from .meter import meter
 
 
@@ -22,8 +24,8 @@ def test_the_meter_counts_what_the_law_says(seed: int, tmp_path: Path) -> None:
         events = events_of(scenario)
         if not events:
             continue
-        for _ in range(5):
-            plan = random_plan(dice, scenario)
+        for turn in range(6):
+            plan = (random_plan if turn < 4 else random_short_plan)(dice, scenario)
             law = Law(scenario, plan)
             journeys = [(event, law.travel(event)) for event in events]
             card, traffic = meter(scenario, plan)
@@ -54,3 +56,22 @@ def test_the_meter_counts_what_the_law_says(seed: int, tmp_path: Path) -> None:
             assert card.max_delay == pytest.approx(max((copy.delay for copy in copies), default=0), abs=1e-2)
             assert card.lower_bound <= card.core
             assert card.lower_bound_held_out <= card.cost_held_out
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_said_in_short_counts_as_what_is_written_out(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(1000 + seed)
+    for number in range(4):
+        scenario = random_scenario(dice, tmp_path / str(number))
+        if not events_of(scenario):
+            continue
+        for _ in range(4):
+            plan = random_short_plan(dice, scenario)
+            publishers = np.array([event.publisher for event in events_of(scenario)])
+            assert problems_of_plan(scenario, plan, publishers) == []
+            whole = written_out(scenario, plan)
+            assert not is_short(whole)
+            (card, traffic), (other, same) = meter(scenario, plan), meter(scenario, whole)
+            assert card == other
+            assert traffic.bytes.tolist() == same.bytes.tolist()
+            assert traffic.frames.tolist() == same.frames.tolist()

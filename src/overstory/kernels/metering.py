@@ -7,6 +7,8 @@ import numpy as np
 from overstory.kernels.compiling import Array
 from overstory.kernels.nothing import NONE as NONE
 
+EVERY = -2  # in place of a flow
+
 
 class Rules(NamedTuple):
     """Brokers, links, flows, groups, publishers and predicates are numbers from 0. Where a predicate is NONE, it is
@@ -14,7 +16,7 @@ class Rules(NamedTuple):
 
     # Of predicate i, those between offsets i and i + 1: members for whom it is the filter
     member_offsets: Array
-    member_flow: Array
+    member_flow: Array  # EVERY: all flows that serve every subscription, as far as the event enters them
     member_group: Array
     member_part: Array  # a predicate
     member_row: Array  # of the client's link in this flow: a predicate
@@ -26,6 +28,8 @@ class Rules(NamedTuple):
     publisher_group: Array
     publisher_delay: Array  # of the uplink
     flow_events: Array  # a predicate
+    every_offsets: Array  # of predicate i, and last of what is always true: flows with that E for every subscription
+    every_flow: Array
     flow_tree: Array  # NONE if the flow is steered
     flow_watched: Array  # the flows with rows: events may travel in them that nobody wants
     flow_is_watched: Array  # by flow

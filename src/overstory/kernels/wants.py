@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
-from overstory.kernels.metering import Rows, Rules, Ways
+from overstory.kernels.metering import EVERY, Rows, Rules, Ways
 from overstory.kernels.nothing import NONE
 from overstory.kernels.store import with_room
 
@@ -47,6 +47,7 @@ class Marks(NamedTuple):
     arrived: Array  # by broker
     served: Array  # by group: the last frame that it got a copy of
     crossed: Array  # by link: see CROSSED
+    for_all: Array  # the flows for every subscription that the event enters
     widest: int  # links that leave a broker, at most: copies of a frame are no more
 
 
@@ -75,6 +76,7 @@ def empty_marks(rules: Rules) -> Marks:
         np.zeros(brokers, np.int64),
         np.zeros(len(rules.group_broker), np.int64),
         np.zeros(len(rules.link_delay), CROSSED),
+        np.zeros(len(rules.every_flow), np.int64),
         np.bincount(rules.link_source).max() if len(rules.link_source) else 0,
     )
 
@@ -89,22 +91,46 @@ def wants_of(rules: Rules, rows: Rows, row: int, marks: Marks, wants: Array) -> 
     """Who wants the event: in three lines the flow and the member of each want, and, later, the next one at the same
     node."""
     own = rules.publisher_group[rows.publisher[row]]
+    for_all = _for_all(rules, rows, row, marks)
     count = 0
     for i in range(rows.offsets[row], rows.offsets[row + 1]):
         predicate = rows.predicates[i]
         for member in range(rules.member_offsets[predicate], rules.member_offsets[predicate + 1]):
-            flow = rules.member_flow[member]
-            if not holds(marks, rules.flow_events[flow], row) or not holds(marks, rules.member_part[member], row):
-                continue
             if rules.member_no_local[member] and rules.member_group[member] == own:
                 continue
-            if count == wants.shape[1]:
-                larger = np.empty((3, 2 * count), np.int64)
-                larger[:, :count] = wants
-                wants = larger
-            wants[0, count], wants[1, count] = flow, member
-            count += 1
+            flow = rules.member_flow[member]
+            if flow == EVERY:
+                for k in range(for_all):
+                    wants = _with_want(wants, count, marks.for_all[k], member)
+                    count += 1
+            elif holds(marks, rules.flow_events[flow], row) and holds(marks, rules.member_part[member], row):
+                wants = _with_want(wants, count, flow, member)
+                count += 1
     return count, wants
+
+
+@inlined
+def _for_all(rules: Rules, rows: Rows, row: int, marks: Marks) -> int:
+    """Lists the flows that the event enters and that serve every subscription. How many there are."""
+    count = 0
+    if len(rules.every_flow):
+        last = rows.offsets[row + 1]
+        for i in range(rows.offsets[row], last + 1):
+            predicate = rows.predicates[i] if i < last else len(rules.every_offsets) - 2
+            for at in range(rules.every_offsets[predicate], rules.every_offsets[predicate + 1]):
+                marks.for_all[count] = rules.every_flow[at]
+                count += 1
+    return count
+
+
+@inlined
+def _with_want(wants: Array, count: int, flow: int, member: int) -> Array:
+    if count == wants.shape[1]:
+        larger = np.empty((3, 2 * count), np.int64)
+        larger[:, :count] = wants
+        wants = larger
+    wants[0, count], wants[1, count] = flow, member
+    return wants
 
 
 @kernel

@@ -61,8 +61,12 @@ def _lone(given: Numbered, flow_tree: Ints) -> Ints:
     broker = given.network.positions(given.broker_of(clients))
     with_links = np.unique(given.flows(given.plan.trees["flow"].to_numpy()))
     to_clients = ~given.is_broker_row
-    flow = np.concatenate([flow, given.rows[0][to_clients]])
-    broker = np.concatenate([broker, given.network.positions(given.rows[1][to_clients])])
+    everywhere = np.unique(given.network.positions(given.broker_of(given.scenario.subscriptions["client"].to_numpy())))
+    for_all = np.setdiff1d(np.flatnonzero(given.serves_all), with_links)
+    flow = np.concatenate([flow, given.rows[0][to_clients], np.repeat(for_all, len(everywhere))])
+    broker = np.concatenate(
+        [broker, given.network.positions(given.rows[1][to_clients]), np.tile(everywhere, len(for_all))]
+    )
     bare = ~np.isin(flow, with_links) & ~given.steered[flow]
     return flow_tree[flow[bare]] * len(given.network) + broker[bare]
 

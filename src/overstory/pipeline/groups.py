@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overstory.kernels.hashing import mix_all
+from overstory.kernels.metering import EVERY, NONE
 from overstory.pipeline.lookups import offsets_of, pairs_looked_up
 from overstory.pipeline.numbered import Numbered
 
@@ -53,13 +54,18 @@ def groups_of(given: Numbered) -> Groups:
 def _memberships(given: Numbered) -> dict[str, Ints]:
     """Of each client, flow, filter and part, once."""
     table, members = given.scenario.subscriptions, given.plan.members
-    at = given.subscriptions
-    client, flow = table["client"].to_numpy()[at], given.flows(members["flow"].to_numpy())
+    at, flow = given.subscriptions, given.flows(members["flow"].to_numpy())
+    part = given.predicates.numbers(members["part"])
+    if given.serves_all.any():  # every subscription has a place in these flows, which is told once
+        every = np.arange(table.num_rows)
+        at, flow = np.concatenate([at, every]), np.concatenate([flow, np.full(len(every), EVERY)])
+        part = np.concatenate([part, np.full(len(every), NONE)])
+    client = table["client"].to_numpy()[at]
     found = {
         "client": client,
         "flow": flow,
         "predicate": given.subscription_predicate[at],
-        "part": given.predicates.numbers(members["part"]),
+        "part": part,
         "row": _client_rows(given, flow, client),
         "no_local": table["no_local"].to_numpy()[at].astype(np.int64),
     }

@@ -31,7 +31,7 @@ from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, FIT, ddl, reduced, split
 from overstory.pipeline.match import ROWS as COLUMNS
 from overstory.pipeline.predicates import Predicates
-from overstory.pipeline.rules import Metered, metered
+from overstory.pipeline.rules import Metered, listed, metered
 from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
 from overstory.pipeline.steiner import Crossings, card_of, crossings_of, without_links
@@ -295,7 +295,7 @@ class Pipeline:
         """The meter, on the whole log."""
         known, totals = self._counted(scenario, plan)
         bound = self.bound(scenario, plan, known, effort)
-        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound))
+        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, listed(scenario, plan, known)), bound))
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int = EFFORT) -> Scorecard:
         """What it would cost if every event took a Steiner tree of its own, with clients attached as in ``base``."""

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels.metering import NO_WAYS, NONE, Rules, Ways
+from overstory.errors import DataError, Problem
+from overstory.kernels.metering import EVERY, NO_WAYS, NONE, Rules, Ways
 from overstory.kernels.ways import ways_from
 from overstory.model.access import Toll, access_of
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
+from overstory.model.tables import STEINER
 from overstory.pipeline.forest import forest_of
 from overstory.pipeline.groups import Groups, access_rows, groups_of
 from overstory.pipeline.lookups import looked_up, offsets_of
 from overstory.pipeline.numbered import Numbered
 from overstory.pipeline.predicates import Predicates
+from overstory.routing.written_out import written_out
 
 Ints = NDArray[np.int64]
 MICRO = 1000  # in a millisecond; delays are summed as integers, so that no sum depends on its order
@@ -37,6 +40,10 @@ class Metered:
 
 def metered(scenario: Scenario, plan: Plan, publishers: Ints) -> Metered:
     """``publishers`` are those of the log."""
+    if STEINER in plan.flows["kind"].to_pylist():
+        row = plan.flows["kind"].to_pylist().index(STEINER)
+        what = "flows of kind steiner can be read and checked, but not scored yet; take paths, or tree"
+        raise DataError("the plan cannot be scored:", [Problem("flows", row + 1, "kind", what)])
     given = Numbered(scenario, plan)
     publishers = np.unique(publishers)
     groups, links = groups_of(given), access_of(scenario)
@@ -54,6 +61,13 @@ def metered(scenario: Scenario, plan: Plan, publishers: Ints) -> Metered:
         groups.of_client,
         links.down(groups.clients, given.broker_of(groups.clients)),
     )
+
+
+def listed(scenario: Scenario, plan: Plan, known: Metered) -> Metered:
+    """The same with every member listed, for what is counted by flow and member."""
+    if not (known.rules.member_flow == EVERY).any():
+        return known
+    return metered(scenario, written_out(scenario, plan), known.publishers)
 
 
 def _rules(given: Numbered, groups: Groups, publishers: Ints, up: Toll) -> Rules:
@@ -76,6 +90,7 @@ def _rules(given: Numbered, groups: Groups, publishers: Ints, up: Toll) -> Rules
         publisher_group=looked_up(publishers, groups.clients, groups.of_client),
         publisher_delay=_micro(up.delays),
         flow_events=np.array(flow_events, np.int64),
+        **_for_everyone(given, np.array(flow_events, np.int64)),
         flow_watched=np.unique(given.rows[0]),
         flow_is_watched=np.isin(np.arange(len(given.flow_ids)), given.rows[0]),
         **trees,
@@ -85,6 +100,14 @@ def _rules(given: Numbered, groups: Groups, publishers: Ints, up: Toll) -> Rules
         link_delay=_micro(network.delays),
         coalesce=np.array([given.scenario.settings.coalesce]),
     )
+
+
+def _for_everyone(given: Numbered, flow_events: Ints) -> dict[str, Ints]:
+    """The flows that serve every subscription, by the predicate of their events; what is true is behind all others."""
+    flows = np.flatnonzero(given.serves_all)
+    keys = np.where(flow_events[flows] == NONE, len(given.predicates), flow_events[flows])
+    order = np.argsort(keys, kind="stable")
+    return {"every_offsets": offsets_of(keys[order], len(given.predicates) + 1), "every_flow": flows[order]}
 
 
 def _ways(given: Numbered, entries: Ints) -> Ways:

@@ -15,11 +15,12 @@ from overstory.filters import Filter, parse_filter
 from overstory.model.folders import problems_at, rows_where
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
-from overstory.model.tables import KINDS, MEMBERS, STEERED
+from overstory.model.tables import ALL, EXACT, KINDS, LISTED, MEMBERS, STEERED, WHOLE
 from overstory.pipeline.match import BROKER
 from overstory.pipeline.possible import Possible, names_in
 from overstory.pipeline.predicates import problems_with
 from overstory.pipeline.tree_links import TreeLinks, repeated_rows
+from overstory.routing.written_out import written_out
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,6 +109,11 @@ def problems_of_plan(scenario: Scenario, plan: Plan, publishers: Ints) -> list[P
     found += problems_with(plan.filters["filter"], "filters", "filter")
     if found:
         return found  # the rest would only say the same again
+    plan = written_out(scenario, plan)
+    wanting = scenario.subscriptions["id"].filter(_wants_something(scenario, plan))
+    found = _left_out(wanting, plan.members["subscription"], "members", "subscription", "is in no flow")
+    if found:
+        return found
     check = _Check(scenario, plan, publishers)
     return check.trees() + check.rows() + check.exactly_once()
 
@@ -121,6 +127,9 @@ def _dangling(scenario: Scenario, plan: Plan) -> list[Problem]:
         *_repeated(plan.attachments["client"], "attachments", "client"),
         *_repeated(flows, "flows", "flow"),
         *_unknown(plan.flows["kind"], pa.chunked_array([pa.array(KINDS)]), "flows", "kind", "kind of flow"),
+        *_unknown(plan.flows["members"], _texts(LISTED, ALL, None), "flows", "members", "kind of membership"),
+        *_unknown(plan.flows["access"], _texts(EXACT, WHOLE, None), "flows", "access", "kind of access"),
+        *_listed_though_all(plan),
         *_negative(plan.flows["associations"], "flows", "associations"),
         *_unknown(plan.members["flow"], flows, "members", "flow", "flow"),
         *_unknown(plan.members["subscription"], subscriptions, "members", "subscription", "subscription"),
@@ -132,9 +141,18 @@ def _dangling(scenario: Scenario, plan: Plan) -> list[Problem]:
         found += _unknown(rows["source"], brokers, table, "source", "broker")
         found += _unknown(rows["target"], ends, table, "target", "broker" if table == "trees" else "broker or client")
     found += _left_out(clients, plan.attachments["client"], "attachments", "client", "is not attached")
-    wanting = subscriptions.filter(_wants_something(scenario, plan))
-    found += _left_out(wanting, plan.members["subscription"], "members", "subscription", "is in no flow")
     return found
+
+
+def _texts(*values: str | None) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, pa.string())])
+
+
+def _listed_though_all(plan: Plan) -> list[Problem]:
+    for_all = plan.flows["flow"].filter(pc.fill_null(pc.equal(plan.flows["members"], ALL), False))
+    rows = rows_where(pc.is_in(plan.members["flow"], for_all.combine_chunks()))
+    flows = plan.members["flow"]
+    return problems_at(rows, "members", "flow", lambda row: f"flow {flows[row]} serves all, and lists no members")
 
 
 def _wants_something(scenario: Scenario, plan: Plan) -> pa.ChunkedArray:

@@ -22,7 +22,7 @@ from overstory.pipeline.columns import batch_of
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, FIT, HELD_OUT, SHARES, reduce_batch
 from overstory.pipeline.predicates import Predicates, parsed
-from overstory.pipeline.rules import Metered, metered
+from overstory.pipeline.rules import Metered, listed, metered
 from overstory.pipeline.sample import Sample, sampled
 from overstory.pipeline.score import counted, scorecard
 from overstory.pipeline.steiner import Crossings, card_of, crossed, ground_of, without_links
@@ -82,7 +82,9 @@ class Workbench:
         known, rows = self._known(plan)
         totals = counted([rows], known.rules, known.ways, known.publishers)
         bound = self._bound(known, rows) if bounded else NO_BOUND
-        return scorecard(self.scenario, plan, known, totals, entries_of(plan, known), bound)[0]
+        return scorecard(
+            self.scenario, plan, known, totals, entries_of(plan, listed(self.scenario, plan, known)), bound
+        )[0]
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int) -> Scorecard:
         """Scores the reference as the pipeline does. Every row is bounded, whatever the effort."""

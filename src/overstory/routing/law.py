@@ -15,6 +15,8 @@
 6. A steered flow has no tree of its own. For each event its tree is the union of the cheapest paths from the publishing
    broker to the brokers of the members that want the event. Rows for links between brokers do not apply to it.
 
+7. ``members = all`` and ``access = events`` stand for rows: see ``written_out``.
+
 E, parts and rows may use ``$broker``, the publishing broker; the name needs no quotes. Subscriptions may not use it:
 for them the attribute is absent, so that a subscription matches the same events wherever clients are attached. The
 plan must be valid and its trees must be trees: on a cycle an event would never stop.
@@ -31,6 +33,7 @@ from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.tables import STEERED
 from overstory.model.values import Attributes
+from overstory.routing.written_out import written_out
 
 PUBLISHING_BROKER = "$broker"
 
@@ -132,6 +135,7 @@ class Law:
     """The reference executor of one plan on one scenario."""
 
     def __init__(self, scenario: Scenario, plan: Plan) -> None:
+        plan = written_out(scenario, plan)
         self.coalesce = scenario.settings.coalesce
         self.broker_of: dict[int, int] = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
         self.subscriptions = {

@@ -15,6 +15,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.spanning import minimum_spanning_tree
 from overstory.model.tables import STEERED
 from overstory.routing.messages import LATE
+from overstory.routing.written_out import written_out
 
 Link = tuple[int, int]
 
@@ -81,6 +82,7 @@ def shares_of(
     ``versions`` has the versions of subscriptions that clients have made; those that only the scenario knows have
     version 0.
     """
+    plan = written_out(scenario, plan)
     brokers: list[int] = scenario.brokers["id"].to_pylist()
     flows = _flow_shares(scenario, plan, brokers)
     members, steered, planned = _members(scenario, plan, versions or {})
