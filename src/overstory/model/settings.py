@@ -26,7 +26,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     load: Amount | None = None  # the clients of a broker, relative to its share of all clients
     load_wanted: Amount | None = None  # the same, as it should be; more is allowed, up to ``load``
     boxes: Annotated[int, msgspec.Meta(ge=1)] | None = None  # of a filter that a plan gives to a link
-    transit: bool = False  # whether the capacity of a broker counts what only passes through it
+    transit: bool = False  # whether the capacity of a broker counts what crosses its links to other brokers, too
 
 
 class Access(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -28,6 +28,7 @@ from overstory.pipeline.bursts import Burst, bursts_of, check
 from overstory.pipeline.cache import Arrays, Cache, digest_of
 from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
 from overstory.pipeline.entries import entries_of
+from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.match import BROKER, FIT, ddl, reduced, split
 from overstory.pipeline.match import ROWS as COLUMNS
 from overstory.pipeline.predicates import Predicates
@@ -295,21 +296,38 @@ class Pipeline:
         """The meter, on the whole log."""
         known, totals = self._counted(scenario, plan)
         bound = self.bound(scenario, plan, known, effort)
-        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, listed(scenario, plan, known)), bound))
+        entries = entries_of(plan, listed(scenario, plan, known))
+        return Score(*scorecard(scenario, plan, known, totals, entries, bound, self.least_access(scenario)))
+
+    def least_access(self, scenario: Scenario) -> Fraction:
+        """The cheapest access of everyone, wherever clients are attached; 0 where access costs nothing."""
+        if not scenario.settings.prices.access:
+            return Fraction(0)
+
+        def least_now(scenario: Scenario) -> str:
+            known, totals = self._totals(scenario, together(scenario))
+            with self.clock.step("bounding the least access"):
+                return str(least_access(scenario, known, totals))
+
+        return Fraction(self.remembered(scenario, "access", least_now, shape=str))
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int = EFFORT) -> Scorecard:
         """What it would cost if every event took a Steiner tree of its own, with clients attached as in ``base``."""
         known, totals = self._counted(scenario, base)
         crossings = self.steiner(scenario, base.attachments, starts)
-        return card_of(scenario, base, known, totals, crossings, self.bound(scenario, base, known, effort))
+        bound = self.bound(scenario, base, known, effort)
+        return card_of(scenario, base, known, totals, crossings, bound, self.least_access(scenario))
 
     def _counted(self, scenario: Scenario, plan: Plan) -> tuple[Metered, Totals]:
-        publishers = self.publishers(scenario)
         with self.clock.step("checking the plan"):
-            problems = problems_of_plan(scenario, plan, publishers)
+            problems = problems_of_plan(scenario, plan, self.publishers(scenario))
             if problems:
                 raise DataError("the plan breaks the law:", problems)
-            known = metered(scenario, plan, publishers)
+        return self._totals(scenario, plan)
+
+    def _totals(self, scenario: Scenario, plan: Plan) -> tuple[Metered, Totals]:
+        """What the log comes to under a plan that is known to be lawful."""
+        known = metered(scenario, plan, self.publishers(scenario))
 
         def totals_now() -> Totals:
             rows = self._rows_for(scenario, known)

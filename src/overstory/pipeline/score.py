@@ -32,6 +32,7 @@ from overstory.pipeline.bound import Bound
 from overstory.pipeline.entries import Entries
 from overstory.pipeline.exact import dot, priced, rounded, rounded_down
 from overstory.pipeline.flood import flood_cost
+from overstory.pipeline.limits import measured
 from overstory.pipeline.match import FIT, HELD_OUT
 from overstory.pipeline.rows import alike_together, rows_of
 from overstory.pipeline.rules import MICRO, Metered
@@ -110,14 +111,22 @@ def costs_of(scenario: Scenario, metered: Metered, totals: Totals, entries: Entr
 
 
 def scorecard(
-    scenario: Scenario, plan: Plan, metered: Metered, totals: Totals, entries: Entries, bound: Bound
+    scenario: Scenario,
+    plan: Plan,
+    metered: Metered,
+    totals: Totals,
+    entries: Entries,
+    bound: Bound,
+    least_access: Fraction = Fraction(0),
 ) -> tuple[Scorecard, Traffic]:
+    """``least_access`` is that of everyone, attached anywhere, without the price of access."""
     costs = costs_of(scenario, metered, totals, entries)
     core, per_byte = sum(costs.core, Fraction(0)), Fraction(scenario.settings.prices.core)
     flood = flood_cost(scenario.network, metered.rules.publisher_broker, totals.publisher_bytes.sum(axis=0))
     counts = totals.counts.sum(axis=0)
     mean_delay, max_delay = _delays(metered, totals)
-    load = _load(scenario, plan)
+    limits = measured(scenario, plan, metered, totals)
+    least = Fraction(scenario.settings.prices.access) * least_access
     traffic = Traffic(totals.link_frames.sum(axis=0), totals.link_bytes.sum(axis=0))
     card = Scorecard(
         cost=rounded(costs.whole),
@@ -132,6 +141,8 @@ def scorecard(
         lower_bound_estimate=None if bound.estimate is None else rounded(per_byte * bound.estimate),
         bounded=float(bound.share),
         gap=_gap(core, per_byte * bound.whole),
+        bound_total=rounded_down(least),
+        gap_total=_gap(costs.whole, least),
         flood=rounded(per_byte * flood),
         events=int(counts[EVENTS]),
         deliveries=int(counts[DELIVERIES]),
@@ -147,8 +158,9 @@ def scorecard(
         flows=plan.flows.num_rows,
         mean_delay=mean_delay,
         max_delay=max_delay,
-        load=load,
-        exceeded=plan.header.unmet + _exceeded(scenario, max_delay, load),
+        load=limits.load,
+        filled=limits.filled,
+        exceeded=plan.header.unmet + limits.exceeded,
     )
     return card, traffic
 
@@ -172,20 +184,3 @@ def _delays(metered: Metered, totals: Totals) -> tuple[float, float]:
     got = copies[metered.client_group] > 0
     longest = (totals.group_latest[metered.client_group] + last)[got].max()
     return float(per_client.sum() / total / MICRO), float(longest / MICRO)
-
-
-def _load(scenario: Scenario, plan: Plan) -> float:
-    """Clients of the fullest broker, relative to an equal share."""
-    brokers = plan.attachments["broker"].to_numpy()
-    if not len(brokers):
-        return 0.0
-    return float(np.unique(brokers, return_counts=True)[1].max() * len(scenario.network) / len(brokers))
-
-
-def _exceeded(scenario: Scenario, delay: float, load: float) -> tuple[str, ...]:
-    limits, found = scenario.settings.limits, []
-    if limits.delay is not None and delay > limits.delay:
-        found.append(f"delay: {delay:g} ms, where {limits.delay:g} ms is the limit")
-    if limits.load is not None and load > limits.load:
-        found.append(f"load: {load:g} times an equal share, where {limits.load:g} is the limit")
-    return tuple(found)

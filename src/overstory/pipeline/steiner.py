@@ -9,6 +9,7 @@ Distances travel to Spark's workers as files, which these map into memory: one c
 
 import pickle
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,14 +90,20 @@ def crossings_of(rows: "DataFrame", metered: Metered, network: Network, starts: 
 
 
 def card_of(
-    scenario: Scenario, base: Plan, metered: Metered, totals: Totals, crossings: Crossings, bound: Bound
+    scenario: Scenario,
+    base: Plan,
+    metered: Metered,
+    totals: Totals,
+    crossings: Crossings,
+    bound: Bound,
+    least_access: Fraction = Fraction(0),
 ) -> Scorecard:
     """A reference: core traffic is that of the trees; clients send and get what they do under ``base``, which must be
     exact. Nothing is installed, so there is nothing to keep up; delays are not known."""
     counts = totals.counts.copy()
     counts[:, [DUPLICATES, FALSE_POSITIVES]] = 0
     ours = totals._replace(link_frames=crossings.frames, link_bytes=crossings.bytes, counts=counts)
-    card, _ = scorecard(scenario, base, metered, ours, Entries(0, 0, 0), bound)
+    card, _ = scorecard(scenario, base, metered, ours, Entries(0, 0, 0), bound, least_access)
     return msgspec.structs.replace(card, flows=0, mean_delay=None, max_delay=None, exceeded=())
 
 
