@@ -1,4 +1,4 @@
-"""Limits: shares, capacities, latest times and boxes, each said when it is exceeded; and the bound on the whole cost."""
+"""Limits: shares, capacities, latest times and boxes, each said when exceeded; and the bound on the whole cost."""
 
 import random
 from itertools import product
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from overstory.filters import parse_filter
 from overstory.model.access import access_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
@@ -19,7 +20,7 @@ from overstory.model.tables import ATTACHMENTS, BROKERS, CLIENTS, LINKS, PLAN_TA
 from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.limits import bytes_at, shares_of
 from overstory.planners.chains import make_plan
-from overstory.routing.law import Law
+from overstory.routing.law import Event, Law
 
 from ..planners.steps import Steps
 from ..plans import events_of, random_plan, random_scenario
@@ -165,9 +166,7 @@ def _with(plan: Plan, tables: dict[str, pa.Table]) -> Plan:
     return Plan.of(plan.header, {name: getattr(plan, name) for name in PLAN_TABLES} | tables)
 
 
-def _wants(scenario: Scenario, client: int, event: Any) -> bool:
-    from overstory.filters import parse_filter
-
+def _wants(scenario: Scenario, client: int, event: Event) -> bool:
     return any(
         parse_filter(row["filter"]).matches(event.attributes) and not (row["no_local"] and event.publisher == client)
         for row in scenario.subscriptions.to_pylist()

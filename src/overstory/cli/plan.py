@@ -314,6 +314,10 @@ def about_results(results: Sequence[Scored], set_up: Mapping[str, float], curren
                 f"{result.view.name}: dual ascent bounds {card.bounded:.1%} of the log and distance the rest, so the "
                 f"bound is weak{_estimated(card)}; more --bound-effort makes it better"
             )
+    least = max((result.view.scorecard.bound_total for result in results), default=0.0)
+    if least > 0:
+        gaps = ", ".join(f"{result.view.name} {percent(result.view.scorecard.gap_total)}" for result in results)
+        lines.append(f"wherever clients are attached, no plan costs less than {shown_down(least)}; above it: {gaps}")
     return "\n".join([*lines, about_set_up(set_up)])
 
 
