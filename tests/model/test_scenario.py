@@ -368,7 +368,7 @@ def test_a_bad_settings_file(text: str | bytes, tmp_path: Path) -> None:
     (folder / "scenario.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
     (found,) = problems(folder)
     assert found.table == "scenario.toml"
-    assert found.what.startswith("is not right")
+    assert "docs/scenarios.md" in found.what
 
 
 def test_no_settings_file_and_no_log(tmp_path: Path) -> None:

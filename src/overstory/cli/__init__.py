@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from overstory.cli import bursts as bursts_command
 from overstory.cli import demo as demo_command
@@ -23,6 +23,7 @@ from overstory.cli import plan as plan_command
 from overstory.cli import scenario as scenario_command
 from overstory.cli.output import print_error
 from overstory.errors import InfeasibleError, OverstoryError, StalePlanError, UsageError
+from overstory.model.naming import near_words
 
 OK, FAILED, STALE, INFEASIBLE, USAGE = 0, 1, 3, 4, 64
 CODES = ((UsageError, USAGE), (StalePlanError, STALE), (InfeasibleError, INFEASIBLE), (OverstoryError, FAILED))
@@ -39,7 +40,21 @@ COMMANDS = (
 
 
 class Arguments(argparse.ArgumentParser):
-    """argparse, but a wrong command line is our own kind of error."""
+    """argparse, but a wrong command line is our own kind of error, and options are written in full: a part of a name
+    could mean another option in the next version."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Says at the command itself, which alone knows its options, what it does not know."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown and unknown[0].startswith("-"):
+            name = unknown[0].partition("=")[0]
+            self.error(f"there is no option {name}{near_words(name, self._option_string_actions)}")
+        if unknown:
+            self.error(f"'{unknown[0]}' is one argument too many")
+        return known, unknown
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see '{self.prog} --help'")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from overstory.cli.engine import add_options, pipeline_for, plan_for
+from overstory.cli.options import share, whole
 from overstory.cli.output import print_json
 from overstory.cli.tables import table
 from overstory.model.plan import Header, Plan
@@ -24,9 +25,15 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     command.add_argument("--plan", metavar="PLAN", type=Path, help="whose trees to take (default: one spanning tree)")
-    command.add_argument("--top", type=int, default=20, metavar="N", help="how many to show (default: %(default)s)")
     command.add_argument(
-        "--threshold", type=float, default=0.9, metavar="SHARE", help="of selective pruning (default: %(default)s)"
+        "--top", type=whole(1, 10**9), default=20, metavar="N", help="how many to show (default: %(default)s)"
+    )
+    command.add_argument(
+        "--threshold",
+        type=share("its events", with_one=True, with_zero=True),
+        default=0.9,
+        metavar="SHARE",
+        help="of selective pruning (default: %(default)s)",
     )
     add_options(command)
     command.set_defaults(run=run_bursts)

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.cli.options import whole
 from overstory.cli.progress import Progress
 from overstory.errors import StalePlanError, UsageError
+from overstory.model.folders import check_can_be_written
 from overstory.model.plan import Plan, Value, read_plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
@@ -37,12 +39,18 @@ def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
         command.add_argument("--report", metavar="FILE.html", type=Path, help="also write a page that shows it")
         command.add_argument(
             "--bound-effort",
-            type=int,
+            type=whole(0, 10**18),
             default=EFFORT,
             metavar="N",
             help="distinct sets of brokers that want an event, times brokers, that dual ascent bounds; events beyond "
             "that are bounded by distance, and a sample of them gives an estimate (default: %(default)s)",
         )
+
+
+def check_report(arguments: argparse.Namespace) -> None:
+    """Raises a ``UsageError`` if the page cannot be written where it is asked for. Call it before the work."""
+    if arguments.report is not None:
+        check_can_be_written(arguments.report)
 
 
 @contextmanager
@@ -70,7 +78,7 @@ def parameters_in(pairs: list[str]) -> dict[str, Value]:
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign or not name:
-            raise UsageError(f"--set {pair}: write it as key=value")
+            raise UsageError(f"'{pair}' is no setting: write it as key=value")
         found[name] = _value(text)
     return found
 

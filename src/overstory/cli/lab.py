@@ -159,6 +159,8 @@ def run_report(arguments: argparse.Namespace) -> None:
     if not arguments.store.is_dir():
         raise UsageError(f"there is no store {arguments.store}; first run 'overstory lab run NAME'")
     runs = stored_runs(arguments.store)
+    if not runs:
+        raise UsageError(f"nothing has been run into the store {arguments.store}; first run 'overstory lab run NAME'")
     verdicts = judged(runs)
     page = arguments.page or arguments.store / "report.html"
     write_report(page, arguments.store, runs, verdicts)

@@ -14,6 +14,7 @@ from overstory.cli.engine import (
     Scored,
     about_set_up,
     add_options,
+    check_report,
     parameters_in,
     pipeline_for,
     plan_for,
@@ -23,9 +24,11 @@ from overstory.cli.engine import (
     set_up_of,
     write_page,
 )
+from overstory.cli.options import SEED
 from overstory.cli.output import print_json
 from overstory.cli.tables import WIDTH, percent, shown, shown_down, table
 from overstory.errors import InfeasibleError, UsageError
+from overstory.model.folders import check_can_be_made
 from overstory.model.network import Network
 from overstory.model.plan import DearLink, Plan, Value
 from overstory.model.scenario import Scenario, read_scenario
@@ -33,7 +36,7 @@ from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.profile import warnings_of
 from overstory.planners.references import REFERENCES, Reference
-from overstory.planners.registry import PLANNERS, Planner, planner_named
+from overstory.planners.registry import PLANNERS, Planner, check_parameters, planner_named
 from overstory.studio.text import plain
 
 COLUMNS = (
@@ -67,7 +70,7 @@ def add_to(commands: Any) -> None:
     plan.add_argument("-o", "--output", required=True, metavar="PLAN", type=Path, help="the folder of the plan")
     plan.add_argument("--base", metavar="PLAN", type=Path, help="a plan that decides what this planner does not")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the planner")
-    plan.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
+    plan.add_argument("--seed", type=SEED, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
     add_options(plan, report=True)
     plan.set_defaults(run=run_plan)
     score = commands.add_parser("score", help="measure what a plan costs, on the whole log")
@@ -80,7 +83,9 @@ def add_to(commands: Any) -> None:
     compare.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     compare.add_argument("--planners", required=True, metavar="A,B,…", help=", ".join([*PLANNERS, *REFERENCES]))
     compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for planners that have it")
-    compare.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
+    compare.add_argument(
+        "--seed", type=SEED, default=0, metavar="N", help="of all that is drawn (default: %(default)s)"
+    )
     add_options(compare, report=True)
     compare.set_defaults(run=run_compare)
 
@@ -90,13 +95,16 @@ def _about_planners() -> str:
 
 
 def run_plan(arguments: argparse.Namespace) -> None:
-    planner_named(arguments.planner)
+    given = parameters_in(arguments.set)
+    check_parameters(planner_named(arguments.planner), given)
+    check_can_be_made(arguments.output)
+    check_report(arguments)
     scenario = read_scenario(arguments.scenario)
     base = plan_for(arguments.base, scenario) if arguments.base is not None else None
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         watch = pipeline.clock.watch()
-        plan = planned(arguments.planner, scenario, pipeline, parameters_in(arguments.set), arguments.seed, base)
+        plan = planned(arguments.planner, scenario, pipeline, given, arguments.seed, base)
         result = scored(arguments.planner, scenario, plan, pipeline, arguments.bound_effort, watch)
         set_up = set_up_of(pipeline)
     card = result.view.scorecard
@@ -134,6 +142,7 @@ def dearest_links(scenario: Scenario, traffic: Traffic, most: int = MOST_LINKS) 
 
 
 def run_score(arguments: argparse.Namespace) -> None:
+    check_report(arguments)
     scenario = read_scenario(arguments.scenario)
     plan = plan_for(arguments.plan, scenario)
     with pipeline_for(arguments) as pipeline:
@@ -195,12 +204,20 @@ def links_table(network: Network, traffic: Traffic) -> str:
 def run_compare(arguments: argparse.Namespace) -> None:
     names = [name.strip() for name in arguments.planners.split(",") if name.strip()]
     if not names:
-        raise UsageError("--planners: name at least one")
+        raise UsageError(f"--planners: name at least one of {', '.join([*PLANNERS, *REFERENCES])}")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"--planners: '{twice}' is named twice; name it once")
     planners: list[Planner | Reference] = [REFERENCES.get(name) or planner_named(name) for name in names]
     given = parameters_in(arguments.set)
     unknown = given.keys() - {key for planner in planners for key in planner.parameters}
     if unknown:
-        raise UsageError(f"none of these planners has a parameter '{min(unknown)}'")
+        known = {key for planner in planners for key in planner.parameters}
+        has = f"they have {', '.join(sorted(known))}" if known else "they have none"
+        raise UsageError(f"none of these planners has a parameter '{min(unknown)}'; {has}")
+    for planner in planners:
+        check_parameters(planner, _of(planner, given))
+    check_report(arguments)
     scenario = read_scenario(arguments.scenario)
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
@@ -231,11 +248,16 @@ def _compared(
     arguments: argparse.Namespace,
 ) -> Scored:
     watch, effort = pipeline.clock.watch(), arguments.bound_effort
-    mine = {key: value for key, value in given.items() if key in planner.parameters}
+    mine = _of(planner, given)
     if isinstance(planner, Reference):
         return scored_reference(planner.name, scenario, pipeline, mine, effort, watch)
     plan = planned(planner.name, scenario, pipeline, mine, arguments.seed)
     return scored(planner.name, scenario, plan, pipeline, effort, watch)
+
+
+def _of(planner: Planner | Reference, given: Mapping[str, Value]) -> dict[str, Value]:
+    """The parameters that this planner has."""
+    return {key: value for key, value in given.items() if key in planner.parameters}
 
 
 def result_as_dict(result: Scored) -> dict[str, object]:

@@ -8,10 +8,19 @@ import msgspec
 import pyarrow as pa
 
 from overstory.errors import DataError, Problem
-from overstory.model.folders import read_tables, write_table, written_whole
+from overstory.model.folders import (
+    KNOWN_BY,
+    PLAN,
+    check_folder,
+    decoding_fault,
+    fault_of_version,
+    read_tables,
+    write_table,
+    written_whole,
+)
 from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PLAN_TABLES, TREES
 
-HEADER_FILE = "plan.json"
+HEADER_FILE = KNOWN_BY[PLAN]
 EVERYTHING = "TRUE"  # the predicate of a flow that all events enter
 LATE = -1  # the flow of all subscriptions that the plan does not know; it is in no table, and planners number from 0
 
@@ -66,16 +75,16 @@ class Plan:
 
 def read_plan(folder: Path) -> Plan:
     """Raises a ``DataError`` with all that is wrong, as far as it shows without the scenario."""
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a plan: there is no such folder; make one with 'overstory plan'")
+    check_folder(folder, PLAN)
     problems: list[Problem] = []
     try:
         header = msgspec.json.decode((folder / HEADER_FILE).read_bytes(), type=Header)
+        problems += fault_of_version(HEADER_FILE, header.format_version)
     except OSError as error:
         problems.append(Problem(HEADER_FILE, None, None, f"cannot be read: {error.strerror}"))
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        problems.append(Problem(HEADER_FILE, None, None, f"is not right: {error}"))
+        problems.append(Problem(HEADER_FILE, None, None, decoding_fault(error)))
     tables = read_tables(folder, PLAN_TABLES, problems)
     if problems:
-        raise DataError(f"the plan {folder} is not right:", problems)
+        raise DataError.about(f"the plan {folder}", problems)
     return Plan(header, **tables)

@@ -14,6 +14,11 @@ import pyarrow.parquet as pq
 
 from overstory.errors import DataError, Problem
 from overstory.model.folders import (
+    KNOWN_BY,
+    SCENARIO,
+    check_folder,
+    decoding_fault,
+    fault_of_version,
     fingerprint_of,
     fingerprint_of_file,
     parts_of,
@@ -27,7 +32,7 @@ from overstory.model.network import Network
 from overstory.model.settings import Settings
 from overstory.model.tables import BROKERS, CHANGES, CLIENTS, EVENTS, LINKS, OPERATIONS, SCENARIO_TABLES, SUBSCRIPTIONS
 
-SETTINGS_FILE = "scenario.toml"
+SETTINGS_FILE = KNOWN_BY[SCENARIO]
 SMALL = {name: table for name, table in SCENARIO_TABLES.items() if table is not EVENTS}
 ATTRIBUTE_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.list_(pa.string()))
 
@@ -96,8 +101,7 @@ def _names(rows: pa.Table) -> dict[int, str]:
 
 def read_scenario(folder: Path) -> Scenario:
     """Raises a ``DataError`` with all that is wrong, as far as it shows without the filters and the events."""
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a scenario: there is no such folder; make one with 'overstory scenario make'")
+    check_folder(folder, SCENARIO)
     problems: list[Problem] = []
     settings = _read_settings(folder / SETTINGS_FILE, problems)
     tables = read_tables(folder, SMALL, problems)
@@ -106,17 +110,20 @@ def read_scenario(folder: Path) -> Scenario:
     if not problems:
         problems += problems_of(scenario)
     if problems:
-        raise DataError(f"the scenario {folder} is not right:", problems)
+        raise DataError.about(f"the scenario {folder}", problems)
     return scenario
 
 
 def _read_settings(path: Path, problems: list[Problem]) -> Settings:
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=Settings)
+        settings = msgspec.toml.decode(path.read_bytes(), type=Settings)
+        problems += fault_of_version(SETTINGS_FILE, settings.format_version)
+        return settings
     except OSError as error:
         problems.append(Problem(SETTINGS_FILE, None, None, f"cannot be read: {error.strerror}"))
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        problems.append(Problem(SETTINGS_FILE, None, None, f"is not right: {error}"))
+        what = f"{decoding_fault(error)}; docs/scenarios.md has all settings"
+        problems.append(Problem(SETTINGS_FILE, None, None, what))
     return Settings()
 
 
@@ -212,10 +219,14 @@ def _disconnected(scenario: Scenario) -> list[Problem]:
     unreached = network.unreached()
     if not len(unreached):
         return []
-    some = ", ".join(map(str, network.ids[unreached[:5]].tolist()))
-    what = f"the network is not connected: {len(unreached):,} brokers cannot be reached from broker {network.ids[0]}"
-    which = f"(broker {some}{', …' if len(unreached) > 5 else ''})"
-    return [Problem(LINKS.name, None, None, f"{what} and back over the same links {which}")]
+    start, *some = (_broker(scenario, broker) for broker in network.ids[[0, *unreached[:5]]].tolist())
+    what = f"the network is not connected: {len(unreached):,} brokers cannot be reached from {start}"
+    which = f"({', '.join(some)}{', …' if len(unreached) > 5 else ''})"
+    return [Problem(LINKS.name, None, None, f"{what} and back over the same links {which}; add links to them")]
+
+
+def _broker(scenario: Scenario, broker: int) -> str:
+    return scenario.broker_names.get(broker, f"broker {broker}")
 
 
 def write_scenario(

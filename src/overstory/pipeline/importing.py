@@ -32,6 +32,7 @@ from overstory.pipeline.log_files import (
     LogFiles,
     Reader,
     blaming,
+    check_events,
     columns_seen,
     files_of,
     first_objects,
@@ -117,6 +118,7 @@ def look_ahead(path: Path, roles: Roles, reading: Reading) -> LogFiles:
     names = columns_seen(files)
     if names is not None and not reading.flatten:
         _check_names(files.path, names, roles, reading)
+    check_events(files)
     if files.kind == JSON:
         for line, event in first_objects(files):
             _check_object(f"{files.files[0]} line {line}", event, "", reading, roles)

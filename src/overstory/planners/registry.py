@@ -6,11 +6,12 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from overstory.errors import UsageError
+from overstory.model.naming import near_words
 from overstory.model.plan import Header, Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.planners import defaults
 from overstory.planners.decision import Decision
-from overstory.planners.references import REFERENCES
+from overstory.planners.references import REFERENCES, Reference
 from overstory.planners.steps import Steps
 from overstory.planners.trees import (
     direct,
@@ -28,6 +29,7 @@ from overstory.planners.trees import (
 from overstory.planners.trees.demand import MOST_ROWS
 
 Parameters = Mapping[str, Value]
+AUTO = "auto"  # the value of a number that the planner chooses
 Tables = dict[str, pa.Table]
 
 
@@ -191,8 +193,25 @@ def planner_named(name: str) -> Planner:
     if name in REFERENCES:
         raise UsageError(f"{name} makes no plan: {REFERENCES[name].why}; see it with 'overstory compare'")
     if name not in PLANNERS:
-        raise UsageError(f"there is no planner '{name}'; there are {', '.join(PLANNERS)}")
+        near = near_words(name, PLANNERS) or f"; there are {', '.join(PLANNERS)}"
+        raise UsageError(f"there is no planner '{name}'{near}")
     return PLANNERS[name]
+
+
+def check_parameters(planner: Planner | Reference, given: Parameters) -> None:
+    """Raises a ``UsageError`` if the planner does not have one of them, or if it cannot have that value. Call it before
+    the work: what depends on the scenario is left to the planner."""
+    unknown = given.keys() - planner.parameters.keys()
+    if unknown:
+        known = ", ".join(planner.parameters) or "none"
+        raise UsageError(f"planner {planner.name} has no parameter '{min(unknown)}'; it has {known}")
+    for name, value in given.items():
+        usual = planner.parameters[name]
+        is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if isinstance(usual, int) and not is_count:
+            raise UsageError(f"{name}={value}: it is a number from 1 on")
+        if usual == AUTO and value != AUTO and not is_count:
+            raise UsageError(f"{name}={value}: it is auto or a number from 1 on")
 
 
 def make_plan(
@@ -200,10 +219,7 @@ def make_plan(
 ) -> Plan:
     """What the planner decides on, and the rest from ``base`` or from the defaults."""
     planner = planner_named(name)
-    unknown = given.keys() - planner.parameters.keys()
-    if unknown:
-        known = ", ".join(planner.parameters) or "none"
-        raise UsageError(f"planner {name} has no parameter '{min(unknown)}'; it has {known}")
+    check_parameters(planner, given)
     parameters = planner.parameters | dict(given)
     tables: Tables = defaults.tables(scenario) if base is None else _tables_of(base)
     decided = planner.plan(scenario, pipeline, tables, parameters, seed)
