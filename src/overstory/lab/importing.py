@@ -37,17 +37,11 @@ from overstory.model.network import Ints, Network
 from overstory.model.scenario import Scenario, problems_of, write_scenario
 from overstory.model.settings import Settings
 from overstory.model.tables import CHANGES, SUBSCRIPTIONS
-from overstory.pipeline.importing import (
-    BAD_VALUES,
-    UNITS,
-    ByChance,
-    Log,
-    LogSeen,
-    Reading,
-    Roles,
-    look_ahead,
-    opened_log,
-)
+from overstory.pipeline.importing import opened_log
+from overstory.pipeline.log import ByChance, Log, LogSeen
+from overstory.pipeline.log_options import BAD_VALUES, Reading, Roles
+from overstory.pipeline.log_preview import look_ahead
+from overstory.pipeline.log_times import UNITS
 from overstory.pipeline.log_types import IN_WORDS
 from overstory.pipeline.pipeline import Pipeline
 

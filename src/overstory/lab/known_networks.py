@@ -124,12 +124,15 @@ def _read_graphml(path: Path) -> "rx.PyGraph[Any, Any] | rx.PyDiGraph[Any, Any]"
 def _check_ends(path: Path) -> None:
     """An edge to a node that is not there would be left out by rustworkx without a word."""
     nodes, ends = set(), []
-    for _, element in ElementTree.iterparse(path):
-        kind = element.tag.rpartition("}")[2]
-        if kind == "node":
-            nodes.add(element.get("id"))
-        elif kind == "edge":
-            ends += [element.get("source"), element.get("target")]
+    try:
+        for _, element in ElementTree.iterparse(path):
+            kind = element.tag.rpartition("}")[2]
+            if kind == "node":
+                nodes.add(element.get("id"))
+            elif kind == "edge":
+                ends += [element.get("source"), element.get("target")]
+    except ElementTree.ParseError as error:
+        raise DataError(f"{path} cannot be read as GraphML: it is not XML ({error})") from None
     missing = next((end for end in ends if end not in nodes), None)
     if missing is not None:
         raise DataError(f"{path} has an edge to '{missing}', which is no node; add the node or leave out the edge")
