@@ -20,7 +20,9 @@ from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.session import LOCAL
 from overstory.planners.references import score_reference
 from overstory.planners.registry import make_plan
+from overstory.studio.clients import clients_at
 from overstory.studio.report import write_report
+from overstory.studio.subject import subject_of
 from overstory.studio.trees import trees_of
 from overstory.studio.views import PlanView
 
@@ -114,7 +116,8 @@ def planned(
 
 def scored(name: str, scenario: Scenario, plan: Plan, pipeline: Pipeline, effort: int, watch: Watch) -> Scored:
     card, traffic = pipeline.score(scenario, plan, effort)
-    return Scored(name, plan, PlanView(name, watch(), card, traffic, trees_of(scenario, plan)))
+    view = PlanView(name, watch(), card, traffic, trees_of(scenario, plan), clients_at(scenario, plan))
+    return Scored(name, plan, view)
 
 
 def scored_reference(
@@ -135,20 +138,8 @@ def about_set_up(seconds: Mapping[str, float]) -> str:
 
 
 def write_page(path: Path, scenario: Scenario, views: list[PlanView], command: str) -> None:
-    brokers = scenario.brokers.sort_by("id")
-    known = {name: brokers[name] for name in ("name", "x", "y") if not brokers[name].null_count}
-    write_report(
-        path,
-        scenario.settings.name,
-        {name: f"{value:,}" for name, value in sizes_of(scenario, views[0].scorecard).items()},
-        scenario.network,
-        known["name"].to_pylist() if "name" in known else None,
-        known["x"].to_numpy() if "x" in known else None,
-        known["y"].to_numpy() if "y" in known else None,
-        views,
-        command,
-        currency=scenario.settings.currency,
-    )
+    facts = {name: f"{value:,}" for name, value in sizes_of(scenario, views[0].scorecard).items()}
+    write_report(path, subject_of(scenario, facts), views, command)
 
 
 def sizes_of(scenario: Scenario, card: Scorecard | None = None) -> dict[str, int]:

@@ -220,7 +220,8 @@ def _disconnected(scenario: Scenario) -> list[Problem]:
     if not len(unreached):
         return []
     start, *some = (_broker(scenario, broker) for broker in network.ids[[0, *unreached[:5]]].tolist())
-    what = f"the network is not connected: {len(unreached):,} brokers cannot be reached from {start}"
+    many = f"{len(unreached):,} broker{'' if len(unreached) == 1 else 's'}"
+    what = f"the network is not connected: {many} cannot be reached from {start}"
     which = f"({', '.join(some)}{', …' if len(unreached) > 5 else ''})"
     return [Problem(LINKS.name, None, None, f"{what} and back over the same links {which}; add links to them")]
 
