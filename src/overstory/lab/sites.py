@@ -106,7 +106,10 @@ def _clients_and_subscriptions(network: Topology) -> dict[str, pa.Table]:
         "filter": [text for _, _, text in rows],
         "no_local": np.zeros(len(rows), bool),
     }
-    return {"clients": _table(CLIENTS.schema, clients), "subscriptions": _table(SUBSCRIPTIONS.schema, subscriptions)}
+    return {
+        "clients": _table(CLIENTS.full_schema, clients),
+        "subscriptions": _table(SUBSCRIPTIONS.full_schema, subscriptions),
+    }
 
 
 def _table(schema: pa.Schema, columns: dict[str, object]) -> pa.Table:

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow.compute as pc
-
 from overstory.model.naming import told_apart
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
@@ -18,7 +16,7 @@ def clients_at(scenario: Scenario, plan: Plan) -> tuple[str, ...]:
     if not named:
         return ()
     found: list[list[int]] = [[] for _ in scenario.network.ids]
-    ordered = plan.attachments.filter(pc.is_valid(plan.attachments["broker"])).sort_by("client")
+    ordered = plan.attachments.sort_by("client")
     places = scenario.network.positions(ordered["broker"].to_numpy())
     for client, place in zip(ordered["client"].to_pylist(), places.tolist(), strict=True):
         found[place].append(client)
