@@ -40,8 +40,8 @@ COMMANDS = (
 
 
 class Arguments(argparse.ArgumentParser):
-    """argparse, but a wrong command line is our own kind of error, and options are written in full: a part of a name
-    could mean another option in the next version."""
+    """The parser of a command. A wrong command line is our own kind of error. Options are written in full, since a part
+    of a name could mean another option in the next version."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)

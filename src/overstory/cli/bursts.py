@@ -48,7 +48,7 @@ def run_bursts(arguments: argparse.Namespace) -> None:
     with pipeline_for(arguments) as pipeline:
         found = pipeline.bursts(scenario, plan, arguments.top, arguments.threshold)
     if arguments.json:
-        print_json({"bursts": [each.as_json() for each in found]})
+        print_json({"bursts": [burst.as_json() for burst in found]})
         return
     if not found:
         print("no subscription covers another: removing one uncovers nothing")
@@ -56,17 +56,17 @@ def run_bursts(arguments: argparse.Namespace) -> None:
     columns = ("id", "broker", "filter", "events", "alike", "links", "new roots", *POLICIES, "in vain")
     rows = [
         (
-            each.subscription,
-            each.broker,
-            each.filter if len(each.filter) <= WIDEST else f"{each.filter[: WIDEST - 1]}…",
-            each.events,
-            each.similarity,
-            each.links,
-            each.new_roots,
-            *(each.per_link(policy) for policy in POLICIES),
-            each.false_positives["selective"],
+            burst.subscription,
+            burst.broker,
+            burst.filter if len(burst.filter) <= WIDEST else f"{burst.filter[: WIDEST - 1]}…",
+            burst.events,
+            burst.similarity,
+            burst.links,
+            burst.new_roots,
+            *(burst.per_link(policy) for policy in POLICIES),
+            burst.false_positives["selective"],
         )
-        for each in found
+        for burst in found
     ]
     print(table(columns, rows))
     print("alike: the share of its events that others want; new roots: on the link with most of them")

@@ -98,10 +98,10 @@ class Log:
         value = self._value(self.roles.publisher)
         told = (self._value(self.told_by) if self.told_by else sql.lit(None)).cast("string")
         rows = self.rows.select(value.alias("value"), value.cast("string").alias("name"), told.alias("told"))
-        some = rows.groupBy("value", "name").agg(sql.min("told").alias("least"), sql.max("told").alias("most"))
+        grouped = rows.groupBy("value", "name").agg(sql.min("told").alias("least"), sql.max("told").alias("most"))
         broker = sql.pmod(sql.xxhash64(sql.lit(seed), "name"), sql.lit(brokers))
         with as_ours(f"looking for the publishers in {self.path}"):
-            limited = some.limit(MOST_PUBLISHERS + 1).withColumn("broker", broker.cast("bigint"))
+            limited = grouped.limit(MOST_PUBLISHERS + 1).withColumn("broker", broker.cast("bigint"))
             found = limited.toArrow().sort_by("value")
         if len(found) > MOST_PUBLISHERS:
             raise UsageError(

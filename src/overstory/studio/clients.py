@@ -11,7 +11,7 @@ FEW = 3  # clients of a broker that are named
 
 
 def clients_at(scenario: Scenario, plan: Plan) -> tuple[str, ...]:
-    """By position of the broker. Nothing if no client has a name: numbers say nothing to people."""
+    """The clients of each broker, by its position. Nothing if no client has a name: numbers say nothing to people."""
     named = told_apart(scenario.client_names)
     if not named:
         return ()
