@@ -71,6 +71,7 @@ class Problem(NamedTuple):
     row: int | None
     column: str | None
     what: str
+    problems: int = 1  # that this one stands for
 
     def __str__(self) -> str:
         row = f" row {self.row}" if self.row is not None else ""
@@ -79,11 +80,17 @@ class Problem(NamedTuple):
 
 
 class DataError(OverstoryError):
-    """A scenario or a plan is not right. All that is wrong with its tables is said at once."""
+    """Something is wrong with the user's data. All that is wrong with its tables is said at once."""
 
     def __init__(self, summary: str, problems: Sequence[Problem] = ()) -> None:
         super().__init__(summary, problems)
         self.summary, self.problems = summary, tuple(problems)
+
+    @classmethod
+    def about(cls, subject: str, problems: Sequence[Problem]) -> "DataError":
+        """Says how many problems the subject has, and each of them on a line of its own."""
+        count = sum(problem.problems for problem in problems)
+        return cls(f"{subject} has {count:,} problem{'' if count == 1 else 's'}:", problems)
 
     def __str__(self) -> str:
         return "\n".join([self.summary, *(f"  {problem}" for problem in self.problems)])

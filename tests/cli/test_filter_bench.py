@@ -120,7 +120,11 @@ def test_a_missing_file_is_a_usage_error(
     capsys: pytest.CaptureFixture[str], filters: Path, events: Path, tmp_path: Path
 ) -> None:
     missing = tmp_path / "none"
-    expected = (USAGE, "", f"overstory: cannot read {missing}: No such file or directory\n")
+    expected = (
+        USAGE,
+        "",
+        f"overstory: cannot read {missing}: No such file or directory; give the path of a text file\n",
+    )
     assert bench(capsys, missing, events) == expected
     assert bench(capsys, filters, missing) == expected
 
@@ -130,7 +134,11 @@ def test_a_file_that_is_not_utf8_is_a_usage_error(
 ) -> None:
     events = tmp_path / "latin"
     events.write_bytes(b'{"x": "\xe9"}\n')
-    assert bench(capsys, filters, events) == (USAGE, "", f"overstory: {events} is not UTF-8\n")
+    assert bench(capsys, filters, events) == (
+        USAGE,
+        "",
+        f"overstory: {events} is not UTF-8; convert it, or unzip it, first\n",
+    )
 
 
 @pytest.mark.parametrize("blank", ["", "\n", " \n\t\n\n"])
@@ -141,8 +149,8 @@ def test_nothing_to_try_is_a_usage_error(
     nothing.write_text(blank)
     for code, out, err in (bench(capsys, filters, nothing), bench(capsys, nothing, events)):
         assert (code, out, len(err.splitlines())) == (USAGE, "", 1)
-    assert "there are no events to try" in bench(capsys, filters, nothing)[2]
-    assert "there are no filters to try" in bench(capsys, nothing, events)[2]
+    assert f"there are no events in {nothing}" in bench(capsys, filters, nothing)[2]
+    assert f"there are no filters in {nothing}" in bench(capsys, nothing, events)[2]
 
 
 def test_the_events_option_is_required(capsys: pytest.CaptureFixture[str], filters: Path) -> None:

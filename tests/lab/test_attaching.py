@@ -89,8 +89,8 @@ def test_the_file_goes_before_the_column_before_the_name_before_chance(tmp_path:
     ("text", "words"),
     [
         ("client,broker\nann,olso\n", "row 1 column broker: there is no broker olso; near to it: oslo"),
-        ("client,broker\nann,oslo\nann,rome\n", "row 2 column client: ann has been attached elsewhere above"),
-        ("client,brokr\nann,oslo\n", "has no column 'broker'; it needs client and broker; near to it: brokr"),
+        ("client,broker\nann,oslo\nann,rome\n", "row 2 column broker: ann has another one above"),
+        ("client,brokr\nann,oslo\n", "has no column 'broker', and needs client and broker; near to it: brokr"),
     ],
 )
 def test_attachments_that_cannot_be(text: str, words: str, tmp_path: Path, overlay: Overlay) -> None:

@@ -31,6 +31,14 @@ def test_there_are_fifty_subscriptions_and_each_matches_something(folder: Path) 
         assert country in (topohub_network(NETWORK).names or ())
 
 
+def test_clients_and_subscriptions_keep_their_names(folder: Path) -> None:
+    scenario = read_scenario(folder)
+    called = [f"{country}: {name}" for name, country, _ in wanted()]
+    assert list(scenario.subscription_names.values()) == called
+    assert list(scenario.client_names.values())[-len(called) :] == called
+    assert len(scenario.client_names) == scenario.clients.num_rows
+
+
 def test_regions_share_out_all_countries() -> None:
     codes = [code for codes in REGIONS.values() for code in codes.split()]
     assert sorted(codes) == sorted(topohub_network(NETWORK).names or ())

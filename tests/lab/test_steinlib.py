@@ -115,7 +115,7 @@ def test_no_way_to_a_terminal(folder: Path) -> None:
     ("given", "words"),
     [
         ({}, "--set dir="),
-        ({"dir": "nowhere"}, "no .stp files"),
+        ({"dir": "nowhere"}, "no such folder"),
         ({"dir": ".", "color": 1}, "no parameter 'color'"),
         ({"dir": ".", "starts": 0}, "starts=0"),
     ],

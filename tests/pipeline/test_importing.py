@@ -18,7 +18,7 @@ from overstory.errors import DataError, UsageError
 from overstory.lab.importing import Import, import_scenario
 from overstory.matching import FilterIndex
 from overstory.model.scenario import Scenario, read_scenario
-from overstory.pipeline import importing, log_files
+from overstory.pipeline import events_file, log_files
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.pipeline import Pipeline
 from overstory.planners.chains import make_plan
@@ -153,7 +153,7 @@ def test_the_same_files_give_the_same_scenario_however_spark_cuts_them(
 def test_row_groups_do_not_show_where_parts_were_cut(
     tmp_path: Path, triangle: str, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "ROW_GROUP", 100)
+    monkeypatch.setattr(events_file, "ROW_GROUP", 100)
     monkeypatch.setitem(log_files.SETTINGS, "spark.sql.files.maxPartitionBytes", "1k")
     log = written(tmp_path / "log.jsonl", in_lines([{"n": number} for number in range(250)]))
     import_scenario(tmp_path / "made", Import(log, triangle), pipeline)
@@ -236,7 +236,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "short row": ("log.csv", "a,b\n1,2\n3\n", {}, "line 3: it has 1 values, and the header names 2"),
     "long row": ("log.csv", "a,b\n1,2,3\n", {}, "line 2: it has 3 values"),
     "no rows": ("log.csv", "a,b\n", {}, "has no events in it"),
-    "no lines": ("log.jsonl", "", {}, "has no columns with values"),
+    "no lines": ("log.jsonl", "", {}, "has no events in it"),
     "not UTF-8": ("log.csv", "\udcff\udcfe,b\n", {}, "is not in UTF-8"),
     "malformed": ("log.jsonl", '{"a": 1}\n{"a":\n', {}, r"line 2: it is not JSON: Expecting value \(column"),
     "scalar": ("log.jsonl", '{"a": 1}\n3\n', {}, "line 2: it is not a JSON object"),
@@ -265,7 +265,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "topology": ("log.csv", "a\n1\n", {"topology": "nowhere"}, "there is no topology 'nowhere'"),
     "links": ("log.csv", "a\n1\n", {"topology": "nowhere.csv"}, r"nowhere\.csv is not there"),
     "brokers": ("log.csv", "a\n1\n", {"brokers": 7}, "has 3 brokers, not 7"),
-    "number": ("log.csv", "a\n1\n", {"subscriptions": "many"}, "'many' are neither a number nor"),
+    "number": ("log.csv", "a\n1\n", {"subscriptions": "many"}, "many is neither a whole number nor"),
     "seed": ("log.csv", "a\n1\n", {"subscriptions": "2", "seed": -1}, "a seed must be 0 or more"),
 }
 
@@ -282,16 +282,24 @@ def test_what_is_wrong_is_said_and_leaves_nothing(case: str, tmp_path: Path, tri
 
 
 BESIDE: dict[str, tuple[str, str, str]] = {
-    "no target": ("links.csv", "source,price\n1,2\n", "has no column 'target'; it needs source and target"),
-    "price": ("links.csv", "source,target,price\n1,2,-1\n", "links row 1 column price: -1.0 is not a number from 0 up"),
-    "cheap": ("links.csv", "source,target,price\n1,2,cheap\n", "column 'price' of .* is not of double throughout"),
+    "no target": ("links.csv", "source,price\n1,2\n", "has no column 'target', and needs source and target"),
+    "price": (
+        "links.csv",
+        "source,target,price\n1,2,-1\n",
+        "links.csv row 1 column price: -1.0 is not a number from 0 up",
+    ),
+    "cheap": ("links.csv", "source,target,price\n1,2,cheap\n", "row 1 column price: 'cheap' is not a number"),
     "gap": ("links.csv", "source,target\n1,\n", "row 1 column target: has no value"),
     "apart": ("links.csv", "source,target\n1,2\n3,4\n", "the network is not connected"),
     "empty": ("links.csv", "source,target\n", "has no rows in it"),
-    "filter": ("wanted.csv", "client,filter\na,n >\n", "subscriptions row 1 column filter: filter: "),
+    "filter": ("wanted.csv", "client,filter\na,n >\n", "wanted.csv row 1 column filter: filter: "),
     "unknown": ("wanted.csv", "client,filter,broker\na,n > 1,x\n", "column broker: there is no broker x"),
-    "two": ("wanted.csv", "client,filter,broker\na,n = 1,1\na,n = 2,2\n", "have more than one broker each"),
-    "local": ("wanted.csv", "client,filter,no_local\na,n > 1,perhaps\n", "column 'no_local' of .* is not of bool"),
+    "two": (
+        "wanted.csv",
+        "client,filter,broker\na,n = 1,1\na,n = 2,2\n",
+        "row 2 column broker: the client has another one above",
+    ),
+    "local": ("wanted.csv", "client,filter,no_local\na,n > 1,perhaps\n", "no_local: 'perhaps' is not true or false"),
 }
 
 

@@ -15,8 +15,10 @@ import pytest
 from overstory.errors import DataError, UsageError
 from overstory.lab.importing import Import, Imported, import_scenario
 from overstory.model.scenario import read_scenario
-from overstory.pipeline.importing import Reading, Roles, look_ahead, opened_log
+from overstory.pipeline.importing import opened_log
 from overstory.pipeline.log_files import files_of
+from overstory.pipeline.log_options import Reading, Roles
+from overstory.pipeline.log_preview import look_ahead
 from overstory.pipeline.log_types import types_in
 from overstory.pipeline.pipeline import Pipeline
 
@@ -252,7 +254,7 @@ def test_objects_are_flattened_and_lists_stay(tmp_path: Path, links: str, pipeli
         ('{"a": 1}\nno\n', {}, "line 2: it is not JSON"),
         ('{"a": 1}\n', {"time_unit": "h"}, "no unit of time 'h'; use s, ms, us, ns"),
         ('{"a": 1}\n', {"subscriptions": "9", "selectivity": 5.0}, "selectivity is the share of events .* not 5"),
-        ('{"a": 1}\n', {"subscriptions": "filters.txt"}, "neither a number nor a file that is there"),
+        ('{"a": 1}\n', {"subscriptions": "filters.txt"}, "neither a whole number nor a file that is there"),
         ('{"a": 1}\n', {"broker": "a"}, "--broker a tells where publishers are"),
         ('{"a": 1}\n', {"seed": -1}, "a seed must be 0 or more"),
     ],

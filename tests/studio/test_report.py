@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +20,7 @@ from overstory.model.network import Network
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.studio.links import BUSIEST
 from overstory.studio.report import write_report
+from overstory.studio.subject import Subject
 from overstory.studio.trees import MOST_TREES, FlowTree
 from overstory.studio.views import PlanView
 
@@ -114,9 +116,9 @@ def numbers_in(encoded: str) -> list[int]:
     return np.flatnonzero(np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8), bitorder="little")).tolist()
 
 
-def written(folder: Path, network: Network, plans: list[PlanView], names: list[str] | None = None) -> Page:
+def written(folder: Path, network: Network, plans: list[PlanView], names: Sequence[str] = ()) -> Page:
     path = folder / "report.html"
-    write_report(path, "A title", {"Brokers": "12"}, network, names, None, None, plans, "overstory compare x")
+    write_report(path, Subject("A title", network, {"Brokers": "12"}, names), plans, "overstory compare x")
     return read(path)
 
 
@@ -166,7 +168,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     hostile = HOSTILE[0]
     plans = [view(network, name) for name in HOSTILE]
     path = tmp_path / "report.html"
-    write_report(path, hostile, {hostile: hostile}, network, HOSTILE, None, None, plans, hostile)
+    write_report(path, Subject(hostile, network, {hostile: hostile}, HOSTILE), plans, hostile)
     page = read(path)
     assert [tag for tag, _ in page.tags].count("script") == 2
     assert not any("onload" in attributes for _, attributes in page.tags)
@@ -193,7 +195,7 @@ def test_the_script_gets_traffic_by_pair(tmp_path: Path) -> None:
 def test_the_script_gets_each_plan_s_trees(tmp_path: Path) -> None:
     network = grid(4, 1)  # links 0–1, 1–2 and 2–3, each there and back
     ways = network.link_between(np.array([0, 2, 3]), np.array([1, 1, 2])).tolist()
-    steered = flow(4, [], [3], filter=HOSTILE[1], filters=2, events=HOSTILE[0], steered=True)
+    steered = flow(4, [], [3], wants=(HOSTILE[1],), wanted=2, clients=HOSTILE[0], events=HOSTILE[0], steered=True)
     plans = [
         msgspec.structs.replace(view(network, "one"), trees=(flow(0, ways, [0, 1]),)),
         msgspec.structs.replace(view(network, "many", flows=40), trees=(flow(7, ways[1:], [1, 3]), steered)),
@@ -207,7 +209,8 @@ def test_the_script_gets_each_plan_s_trees(tmp_path: Path) -> None:
     assert [numbers_in(part[key]) for key in ("links", "joining", "brokers")] == [[1, 2], [1, 2], [1, 3]]
     assert [numbers_in(own_way[key]) for key in ("links", "joining", "brokers")] == [[], [], [3]]
     assert (own_way["steered"], own_way["events"]) == (True, HOSTILE[0])
-    assert [(tree["filter"], tree["filters"]) for tree in (part, own_way)] == [(None, 0), (HOSTILE[1], 2)]
+    assert [(tree["wants"], tree["wanted"]) for tree in (part, own_way)] == [([], 0), ([HOSTILE[1]], 2)]
+    assert [tree["clients"] for tree in (part, own_way)] == ["", HOSTILE[0]]
     assert [tag for tag, _ in page.tags].count("script") == 2
 
 
@@ -244,7 +247,7 @@ def test_the_busiest_links_come_first(tmp_path: Path) -> None:
 
 def test_given_coordinates_are_kept_with_north_above(tmp_path: Path) -> None:
     network, path = grid(2, 2), tmp_path / "report.html"
-    write_report(path, "A title", {}, network, None, [0, 2, 0, 2], [0, 0, 1, 1], [view(network)], "")
+    write_report(path, Subject("A title", network, x=[0, 2, 0, 2], y=[0, 0, 1, 1]), [view(network)], "")
     x, y = np.array(read(path).data()["points"]).reshape(-1, 2).T
     assert x[0] == x[2] < x[1] == x[3]
     assert y[0] == y[1] > y[2] == y[3]
@@ -278,8 +281,8 @@ def test_small_networks(tmp_path: Path, size: int) -> None:
 
 def test_one_broker_with_coordinates(tmp_path: Path) -> None:
     network, path = grid(1, 1), tmp_path / "report.html"
-    write_report(path, "A title", {}, network, None, np.array([3.0]), np.array([np.nan]), [view(network)], "")
-    write_report(path, "A title", {}, network, None, np.array([3.0]), np.array([4.0]), [view(network)], "")
+    write_report(path, Subject("A title", network, x=np.array([3.0]), y=np.array([np.nan])), [view(network)], "")
+    write_report(path, Subject("A title", network, x=np.array([3.0]), y=np.array([4.0])), [view(network)], "")
     assert len(read(path).data()["points"]) == 2
 
 
@@ -316,8 +319,8 @@ def test_what_cannot_be_written_is_said_in_a_line(tmp_path: Path) -> None:
 def test_costs_have_a_currency_if_the_scenario_has_one(tmp_path: Path) -> None:
     network, path = grid(4, 3), tmp_path / "report.html"
     plans = [view(network, "cheap", cost=1000.0)]
-    write_report(path, "A title", {}, network, None, None, None, plans, "", currency="<EUR>")
+    write_report(path, Subject("A title", network, currency="<EUR>"), plans, "")
     assert "What the plans cost, in &lt;EUR&gt;" in path.read_text()
     assert "is the cheapest, at 1,000 &lt;EUR&gt;" in path.read_text()
-    write_report(path, "A title", {}, network, None, None, None, plans, "")
+    write_report(path, Subject("A title", network), plans, "")
     assert "<caption>What the plans cost</caption>" in path.read_text()

@@ -23,6 +23,7 @@ from overstory.cli import plan as plan_command
 from overstory.cli import scenario as scenario_command
 from overstory.cli.output import print_error
 from overstory.errors import InfeasibleError, OverstoryError, StalePlanError, UsageError
+from overstory.model.naming import near_words
 
 OK, FAILED, STALE, INFEASIBLE, USAGE = 0, 1, 3, 4, 64
 CODES = ((UsageError, USAGE), (StalePlanError, STALE), (InfeasibleError, INFEASIBLE), (OverstoryError, FAILED))
@@ -39,17 +40,31 @@ COMMANDS = (
 
 
 class Arguments(argparse.ArgumentParser):
-    """argparse, but a wrong command line is our own kind of error."""
+    """The parser of a command. A wrong command line is our own kind of error. Options are written in full, since a part
+    of a name could mean another option in the next version."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Says at the command itself, which alone knows its options, what it does not know."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown and unknown[0].startswith("-"):
+            name = unknown[0].partition("=")[0]
+            self.error(f"there is no option {name}{near_words(name, self._option_string_actions)}")
+        if unknown:
+            self.error(f"'{unknown[0]}' is one argument too many")
+        return known, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Of several words one must be meant: a command, an action, a kind."""
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(map(str, action.choices))
+            what = action.metavar or "/".join(action.option_strings)
+            self.error(f"{what} '{value}' is not known{near_words(str(value), action.choices)}; there are {known}")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see '{self.prog} --help'")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """What a command does not know is said by itself, so that the advice is to see its own help."""
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"it has no {' '.join(unknown)}")
-        return found, unknown
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from overstory.cli.engine import add_options, pipeline_for, plan_for
+from overstory.cli.options import share, whole
 from overstory.cli.output import print_json
 from overstory.cli.tables import table
 from overstory.model.plan import Header, Plan
@@ -24,9 +25,15 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     command.add_argument("--plan", metavar="PLAN", type=Path, help="whose trees to take (default: one spanning tree)")
-    command.add_argument("--top", type=int, default=20, metavar="N", help="how many to show (default: %(default)s)")
     command.add_argument(
-        "--threshold", type=float, default=0.9, metavar="SHARE", help="of selective pruning (default: %(default)s)"
+        "--top", type=whole(1, 10**9), default=20, metavar="N", help="how many to show (default: %(default)s)"
+    )
+    command.add_argument(
+        "--threshold",
+        type=share("its events", with_one=True, with_zero=True),
+        default=0.9,
+        metavar="SHARE",
+        help="of selective pruning (default: %(default)s)",
     )
     add_options(command)
     command.set_defaults(run=run_bursts)
@@ -41,7 +48,7 @@ def run_bursts(arguments: argparse.Namespace) -> None:
     with pipeline_for(arguments) as pipeline:
         found = pipeline.bursts(scenario, plan, arguments.top, arguments.threshold)
     if arguments.json:
-        print_json({"bursts": [each.as_json() for each in found]})
+        print_json({"bursts": [burst.as_json() for burst in found]})
         return
     if not found:
         print("no subscription covers another: removing one uncovers nothing")
@@ -49,17 +56,17 @@ def run_bursts(arguments: argparse.Namespace) -> None:
     columns = ("id", "broker", "filter", "events", "alike", "links", "new roots", *POLICIES, "in vain")
     rows = [
         (
-            each.subscription,
-            each.broker,
-            each.filter if len(each.filter) <= WIDEST else f"{each.filter[: WIDEST - 1]}…",
-            each.events,
-            each.similarity,
-            each.links,
-            each.new_roots,
-            *(each.per_link(policy) for policy in POLICIES),
-            each.false_positives["selective"],
+            burst.subscription,
+            burst.broker,
+            burst.filter if len(burst.filter) <= WIDEST else f"{burst.filter[: WIDEST - 1]}…",
+            burst.events,
+            burst.similarity,
+            burst.links,
+            burst.new_roots,
+            *(burst.per_link(policy) for policy in POLICIES),
+            burst.false_positives["selective"],
         )
-        for each in found
+        for burst in found
     ]
     print(table(columns, rows))
     print("alike: the share of its events that others want; new roots: on the link with most of them")

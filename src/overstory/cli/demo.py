@@ -14,15 +14,25 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from overstory.cli.engine import Scored, add_options, pipeline_for, planned, scored, set_up_of, sizes_of, write_page
-from overstory.cli.options import whole
+from overstory.cli.engine import (
+    Scored,
+    add_options,
+    check_report,
+    pipeline_for,
+    planned,
+    scored,
+    set_up_of,
+    sizes_of,
+    write_page,
+)
+from overstory.cli.options import SEED, whole
 from overstory.cli.output import print_json
 from overstory.cli.plan import about_results, command_line, result_as_dict, results_table
 from overstory.cli.tables import WIDTH
 from overstory.errors import UsageError
 from overstory.lab.sites import make_sites
-from overstory.model.scenario import Scenario, read_scenario
-from overstory.model.settings import SETTINGS_FILE
+from overstory.model.folders import check_can_be_made
+from overstory.model.scenario import SETTINGS_FILE, Scenario, read_scenario
 from overstory.pipeline.pipeline import Pipeline
 
 EVENTS = 1_000_000
@@ -51,7 +61,7 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--events", type=whole(1, 10**9), default=EVENTS, metavar="N", help="events in the log (default: %(default)s)"
     )
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="of the log (default: %(default)s)")
+    command.add_argument("--seed", type=SEED, default=1, metavar="N", help="of the log (default: %(default)s)")
     add_options(command, report=True)
     command.set_defaults(run=run)
 
@@ -61,6 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
         if not arguments.json:
             print(text, flush=True)
 
+    check_report(arguments)
     folder = _fresh(arguments.folder)
     say("Sites in 37 countries publish telemetry, orders and alerts. Archives, control rooms, warehouses and")
     say("others subscribe with filters, such as \"kind = 'alert' AND severity >= 4\". Europe's research network:")
@@ -106,12 +117,16 @@ def _compared(cost: float, other: float) -> str:
 
 def _fresh(folder: Path) -> Path:
     """An old demo makes room for a new one; anything else stays."""
-    if folder.exists():
-        if not (folder / "scenario" / SETTINGS_FILE).exists():
-            raise UsageError(f"{folder} exists, and is no earlier demo; give another one with --folder")
+    if folder.is_file() or (folder.exists() and any(folder.iterdir()) and not _is_demo(folder)):
+        raise UsageError(f"{folder} exists, and is no earlier demo; give another one with --folder")
+    if _is_demo(folder):
         shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    check_can_be_made(folder)
     return folder
+
+
+def _is_demo(folder: Path) -> bool:
+    return (folder / "scenario" / SETTINGS_FILE).exists()
 
 
 def _results(

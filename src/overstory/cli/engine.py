@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.cli.options import whole
 from overstory.cli.progress import Progress
 from overstory.errors import StalePlanError, UsageError
+from overstory.model.folders import check_can_be_written
 from overstory.model.plan import Plan, Value, read_plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
@@ -18,7 +20,9 @@ from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.session import LOCAL
 from overstory.planners.chains import make_plan
 from overstory.planners.references import score_reference
+from overstory.studio.clients import clients_at
 from overstory.studio.report import write_report
+from overstory.studio.subject import subject_of
 from overstory.studio.trees import trees_of
 from overstory.studio.views import PlanView
 
@@ -37,12 +41,18 @@ def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
         command.add_argument("--report", metavar="FILE.html", type=Path, help="also write a page that shows it")
         command.add_argument(
             "--bound-effort",
-            type=int,
+            type=whole(0, 10**18),
             default=EFFORT,
             metavar="N",
             help="distinct sets of brokers that want an event, times brokers, that dual ascent bounds; events beyond "
             "that are bounded by distance, and a sample of them gives an estimate (default: %(default)s)",
         )
+
+
+def check_report(arguments: argparse.Namespace) -> None:
+    """Raises a ``UsageError`` if the page cannot be written where it is asked for. Call it before the work."""
+    if arguments.report is not None:
+        check_can_be_written(arguments.report)
 
 
 @contextmanager
@@ -70,7 +80,7 @@ def parameters_in(pairs: list[str]) -> dict[str, Value]:
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign or not name:
-            raise UsageError(f"--set {pair}: write it as key=value")
+            raise UsageError(f"'{pair}' is no setting: write it as key=value")
         found[name] = _value(text)
     return found
 
@@ -106,7 +116,8 @@ def planned(
 
 def scored(name: str, scenario: Scenario, plan: Plan, pipeline: Pipeline, effort: int, watch: Watch) -> Scored:
     card, traffic = pipeline.score(scenario, plan, effort)
-    return Scored(name, plan, PlanView(name, watch(), card, traffic, trees_of(scenario, plan)))
+    view = PlanView(name, watch(), card, traffic, trees_of(scenario, plan), clients_at(scenario, plan))
+    return Scored(name, plan, view)
 
 
 def scored_reference(
@@ -129,20 +140,8 @@ def about_set_up(seconds: Mapping[str, float]) -> str:
 
 
 def write_page(path: Path, scenario: Scenario, views: list[PlanView], command: str) -> None:
-    brokers = scenario.brokers.sort_by("id")
-    known = {name: brokers[name] for name in ("name", "x", "y") if not brokers[name].null_count}
-    write_report(
-        path,
-        scenario.settings.name,
-        {name: f"{value:,}" for name, value in sizes_of(scenario, views[0].scorecard).items()},
-        scenario.network,
-        known["name"].to_pylist() if "name" in known else None,
-        known["x"].to_numpy() if "x" in known else None,
-        known["y"].to_numpy() if "y" in known else None,
-        views,
-        command,
-        currency=scenario.settings.currency,
-    )
+    facts = {name: f"{value:,}" for name, value in sizes_of(scenario, views[0].scorecard).items()}
+    write_report(path, subject_of(scenario, facts), views, command)
 
 
 def sizes_of(scenario: Scenario, card: Scorecard | None = None) -> dict[str, int]:

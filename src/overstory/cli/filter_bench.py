@@ -35,7 +35,8 @@ def run_bench(arguments: argparse.Namespace) -> None:
     filters = list(filters_in(arguments.filters, arguments.dialect))
     events = list(events_in(arguments.events))
     if not filters or not events:
-        raise UsageError(f"there are no {'events' if filters else 'filters'} to try in the file")
+        what, path = ("events", arguments.events) if filters else ("filters", arguments.filters)
+        raise UsageError(f"there are no {what} in {path}; write one on each line")
     # Loads the kernels, which other commands need not wait for.
     from overstory.kernels.compiling import MUST_COMPILE
     from overstory.matching.trial import run_trial

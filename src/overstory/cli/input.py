@@ -7,12 +7,15 @@ from typing import Any
 
 from overstory.errors import EventError, UsageError
 
+AS_JSON = 'write it as {"name": value, …}'
+
 
 def event_in(text: str, which: str) -> dict[str, Any]:
     try:
         event = json.loads(text)
     except json.JSONDecodeError as error:
-        raise EventError(f"{which} is not JSON: {error.msg[:1].lower()}{error.msg[1:]}", text, error.pos) from None
+        what = f"{which} is not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        raise EventError(what, text, error.pos, AS_JSON) from None
     except (ValueError, RecursionError) as error:
         raise EventError(f"{which} is not JSON that can be read: {error}", text, 0) from None
     if not text.isascii() or "\\u" in text:
@@ -21,7 +24,7 @@ def event_in(text: str, which: str) -> dict[str, Any]:
         except UnicodeEncodeError:
             raise EventError(f"{which} has a lone surrogate, which is no character", text, 0) from None
     if not isinstance(event, dict):
-        raise EventError(f"{which} is not a JSON object", text, 0, 'write it as {"name": value, …}')
+        raise EventError(f"{which} is not a JSON object", text, 0, AS_JSON)
     return event
 
 
@@ -38,6 +41,6 @@ def lines_of(path: str) -> Iterator[tuple[int, str]]:
                 if line.strip():
                     yield number, line.rstrip("\n")
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}; give the path of a text file") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is not UTF-8") from None
+        raise UsageError(f"{path} is not UTF-8; convert it, or unzip it, first") from None

@@ -56,14 +56,14 @@ def _add_store(command: argparse.ArgumentParser) -> None:
 
 
 def run_list(arguments: argparse.Namespace) -> None:
-    listed = [_described(each) for each in EXPERIMENTS.values()]
+    listed = [_described(experiment) for experiment in EXPERIMENTS.values()]
     if arguments.json:
         print_json({"experiments": listed})
         return
-    for each in EXPERIMENTS.values():
-        told = ", ".join(f"{key}={'…' if value is None else value}" for key, value in each.parameters.items())
-        source = f"{each.figure} of {each.paper}" if each.paper else each.figure
-        print(f"{each.name}: {each.summary} ({'; '.join(part for part in (source, told) if part)})")
+    for experiment in EXPERIMENTS.values():
+        told = ", ".join(f"{key}={'…' if value is None else value}" for key, value in experiment.parameters.items())
+        source = f"{experiment.figure} of {experiment.paper}" if experiment.paper else experiment.figure
+        print(f"{experiment.name}: {experiment.summary} ({'; '.join(part for part in (source, told) if part)})")
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def run_run(arguments: argparse.Namespace) -> int:
     given, only = parameters_in(arguments.set), parameters_in(arguments.only)
     names = arguments.names
     if names == ["all"]:  # those that need nothing to be told
-        names = [each.name for each in EXPERIMENTS.values() if None not in each.parameters.values()]
+        names = [experiment.name for experiment in EXPERIMENTS.values() if None not in experiment.parameters.values()]
     for name in names:
         experiment_named(name)
     with Pipeline(arguments.master) as pipeline:
@@ -108,8 +108,8 @@ def _as_json(run: Run, given: Row) -> dict[str, Any]:
         "parameters": given,
         "cells": len(run.results),
         "computed": run.computed,
-        "failed": [{"settings": each.settings, "failure": each.failure} for each in run.failed],
-        "changed": [{"settings": each.settings, "changed": each.changed} for each in run.changed],
+        "failed": [{"settings": result.settings, "failure": result.failure} for result in run.failed],
+        "changed": [{"settings": result.settings, "changed": result.changed} for result in run.changed],
         "rows": run.rows,
         **run.experiment.totals(run.rows),
     }
@@ -126,10 +126,10 @@ def _print_run(run: Run) -> None:
         print(table(names, [tuple(row.get(name) for name in names) for row in rows]))
     for name, value in run.experiment.totals(rows).items():
         print(f"{name.replace('_', ' ')}: {f'{value:.4f}' if isinstance(value, float) else shown(value)}")
-    for each in run.failed:
-        print(f"failed: {each.settings}: {each.failure}", file=sys.stderr)
-    for each in run.changed[:5]:
-        print(f"other than before, with other code: {each.settings}: {each.changed}", file=sys.stderr)
+    for result in run.failed:
+        print(f"failed: {result.settings}: {result.failure}", file=sys.stderr)
+    for result in run.changed[:5]:
+        print(f"other than before, with other code: {result.settings}: {result.changed}", file=sys.stderr)
 
 
 def _telling(rows: Sequence[Row]) -> list[str]:
@@ -159,6 +159,8 @@ def run_report(arguments: argparse.Namespace) -> None:
     if not arguments.store.is_dir():
         raise UsageError(f"there is no store {arguments.store}; first run 'overstory lab run NAME'")
     runs = stored_runs(arguments.store)
+    if not runs:
+        raise UsageError(f"nothing has been run into the store {arguments.store}; first run 'overstory lab run NAME'")
     verdicts = judged(runs)
     page = arguments.page or arguments.store / "report.html"
     write_report(page, arguments.store, runs, verdicts)

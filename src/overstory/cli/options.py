@@ -19,17 +19,21 @@ def whole(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-def share(of: str, with_one: bool) -> Callable[[str], float]:
-    """A part of a whole, more than 0."""
+SEED = whole(0, 2**63 - 1)
+
+
+def share(of: str, with_one: bool, with_zero: bool = False) -> Callable[[str], float]:
+    """A part of a whole, more than 0 unless that is allowed."""
 
     def read(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"it is a number, not '{text}'") from None
-        if not (0 < value < 1 or (with_one and value == 1)):
+        if not (0 < value < 1 or (with_one and value == 1) or (with_zero and value == 0)):
+            start = "at least 0" if with_zero else "more than 0"
             end = "at most 1" if with_one else "less than 1"
-            raise argparse.ArgumentTypeError(f"it is a share of {of}, more than 0 and {end}, not {text}")
+            raise argparse.ArgumentTypeError(f"it is a share of {of}, {start} and {end}, not {text}")
         return value
 
     return read

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from overstory.errors import OverstoryError, TextError
+from overstory.errors import DataError, OverstoryError, TextError
 
 FORMAT_VERSION = 1
 
@@ -19,4 +19,9 @@ def print_error(error: OverstoryError, as_json: bool) -> None:
     details: dict[str, object] = {"kind": type(error).__name__, "problem": str(error).partition("\n")[0]}
     if isinstance(error, TextError):
         details |= {"position": error.position, "advice": error.advice}
+    if isinstance(error, DataError) and error.problems:
+        details["problems"] = [
+            {"table": problem.table, "row": problem.row, "column": problem.column, "what": problem.what}
+            for problem in error.problems
+        ]
     print_json({"error": details})

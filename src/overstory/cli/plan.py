@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from overstory.cli.engine import (
     Scored,
     about_set_up,
     add_options,
+    check_report,
     parameters_in,
     pipeline_for,
     plan_for,
@@ -23,6 +24,7 @@ from overstory.cli.engine import (
     set_up_of,
     write_page,
 )
+from overstory.cli.options import SEED
 from overstory.cli.output import print_json
 from overstory.cli.tables import WIDTH, percent, shown, shown_down, table
 from overstory.errors import InfeasibleError, UsageError
@@ -33,7 +35,7 @@ from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.profile import warnings_of
-from overstory.planners.chains import chain_named, parameters_of
+from overstory.planners.chains import chain_named, check_parameters, parameters_of
 from overstory.planners.references import REFERENCES
 from overstory.planners.registry import PLANNERS, PROBLEMS, TREES, planner_for
 from overstory.studio.text import plain
@@ -80,7 +82,7 @@ def add_to(commands: Any) -> None:
     plan.add_argument("-o", "--output", required=True, metavar="PLAN", type=Path, help="the folder of the plan")
     plan.add_argument("--base", metavar="PLAN", type=Path, help="a plan that decides what this planner does not")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the planner")
-    plan.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
+    plan.add_argument("--seed", type=SEED, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
     add_options(plan, report=True)
     plan.set_defaults(run=run_plan)
     score = commands.add_parser("score", help="measure what a plan costs, on the whole log")
@@ -93,7 +95,9 @@ def add_to(commands: Any) -> None:
     compare.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     compare.add_argument("--planners", required=True, metavar="A,B,…", help=", ".join([*PLANNERS, *REFERENCES]))
     compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for planners that have it")
-    compare.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
+    compare.add_argument(
+        "--seed", type=SEED, default=0, metavar="N", help="of all that is drawn (default: %(default)s)"
+    )
     add_options(compare, report=True)
     compare.set_defaults(run=run_compare)
 
@@ -109,15 +113,18 @@ def _about_planners() -> str:
 
 
 def run_plan(arguments: argparse.Namespace) -> None:
+    given = parameters_in(arguments.set)
     name = arguments.planner or planner_for(arguments.problem)
     chain_named(name)
+    check_parameters(name, given)
     check_can_be_made(arguments.output)
+    check_report(arguments)
     scenario = read_scenario(arguments.scenario)
     base = plan_for(arguments.base, scenario) if arguments.base is not None else None
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         watch = pipeline.clock.watch()
-        plan = planned(name, scenario, pipeline, parameters_in(arguments.set), arguments.seed, base)
+        plan = planned(name, scenario, pipeline, given, arguments.seed, base)
         result = scored(name, scenario, plan, pipeline, arguments.bound_effort, watch)
         set_up = set_up_of(pipeline)
     card = result.view.scorecard
@@ -155,6 +162,7 @@ def dearest_links(scenario: Scenario, traffic: Traffic, most: int = MOST_LINKS) 
 
 
 def run_score(arguments: argparse.Namespace) -> None:
+    check_report(arguments)
     scenario = read_scenario(arguments.scenario)
     plan = plan_for(arguments.plan, scenario)
     with pipeline_for(arguments) as pipeline:
@@ -216,11 +224,19 @@ def links_table(network: Network, traffic: Traffic) -> str:
 def run_compare(arguments: argparse.Namespace) -> None:
     names = [name.strip() for name in arguments.planners.split(",") if name.strip()]
     if not names:
-        raise UsageError("--planners: name at least one")
+        raise UsageError(f"--planners: name at least one of {', '.join([*PLANNERS, *REFERENCES])}")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"--planners: '{twice}' is named twice; name it once")
     given = parameters_in(arguments.set)
-    unknown = given.keys() - {key for name in names for key in _parameters(name)}
+    unknown = given.keys() - {key for name in names for key in parameters_of(name)}
     if unknown:
-        raise UsageError(f"none of these planners has a parameter '{min(unknown)}'")
+        known = {key for name in names for key in parameters_of(name)}
+        has = f"they have {', '.join(sorted(known))}" if known else "they have none"
+        raise UsageError(f"none of these planners has a parameter '{min(unknown)}'; {has}")
+    for name in names:
+        check_parameters(name, _of(name, given))
+    check_report(arguments)
     scenario = read_scenario(arguments.scenario)
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
@@ -262,15 +278,11 @@ def _held_out(result: Scored) -> tuple[bool, float]:
     return bool(card.exceeded), card.cost_held_out
 
 
-def _parameters(name: str) -> Collection[str]:
-    return REFERENCES[name].parameters if name in REFERENCES else parameters_of(chain_named(name))
-
-
 def _compared(
     name: str, scenario: Scenario, pipeline: Pipeline, given: dict[str, Value], arguments: argparse.Namespace
 ) -> Scored | Failed:
     watch, effort = pipeline.clock.watch(), arguments.bound_effort
-    mine = {key: value for key, value in given.items() if key in _parameters(name)}
+    mine = _of(name, given)
     try:
         if name in REFERENCES:
             return scored_reference(name, scenario, pipeline, mine, effort, watch)
@@ -278,6 +290,11 @@ def _compared(
         return scored(name, scenario, plan, pipeline, effort, watch)
     except InfeasibleError as error:
         return Failed(name, str(error))
+
+
+def _of(name: str, given: Mapping[str, Value]) -> dict[str, Value]:
+    """The parameters that this planner, chain or reference has."""
+    return {key: value for key, value in given.items() if key in parameters_of(name)}
 
 
 def result_as_dict(result: Scored) -> dict[str, object]:

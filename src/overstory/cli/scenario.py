@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from overstory.cli.engine import add_options, pipeline_for, sizes_of
-from overstory.cli.options import share, whole
+from overstory.cli.options import SEED, share, whole
 from overstory.cli.output import print_json
 from overstory.cli.profiles import profile_for_programs, profile_in_words
 from overstory.cli.tables import table
+from overstory.errors import UsageError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.sites import make_sites
 from overstory.lab.topologies import GENERATORS, topology
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 MOST_BROKERS, MOST_EVENTS = 1_000_000, 10**9
 MOST_WORDS = 70  # characters that tell the values of an attribute
-SEED = whole(0, 2**63 - 1)
 # What a generated scenario can have: how it is read, and what it means
 PARAMETERS: dict[str, tuple[Any, str]] = {
     "keywords": (whole(1, 10**8), "different keywords"),
@@ -202,9 +202,18 @@ def _what_to_import(arguments: argparse.Namespace) -> "Import":
     further = ("subscriptions", "selectivity", "bad_values", "flatten")
     return Import(
         **{name: getattr(arguments, name) for name in (*same, *further)},
-        columns=tuple(arguments.columns.split(",")) if arguments.columns else None,
+        columns=_columns(arguments.columns),
         types=types_in(arguments.type),
     )
+
+
+def _columns(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name for part in text.split(",") if (name := part.strip()))
+    if not names:
+        raise UsageError("--columns: name at least one, or leave it out to keep them all")
+    return names
 
 
 def _print_import(folder: Path, made: "Imported", warnings: list[str]) -> None:

@@ -1,12 +1,12 @@
 """Amounts, counts and lists in words, and the names of brokers, clients and subscriptions."""
 
 import argparse
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from overstory.cli.engine import plan_for
 from overstory.cli.tables import shown
+from overstory.model.naming import told_apart
 from overstory.model.plan import Plan, read_plan
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.studio.text import plain
@@ -52,8 +52,8 @@ class Names:
     def __init__(self, scenario: Scenario | None) -> None:
         self.scenario = scenario
         self.currency = scenario.settings.currency if scenario is not None else ""
-        self._brokers = _told_apart(scenario.broker_names) if scenario is not None else {}
-        self._clients = _told_apart(scenario.client_names) if scenario is not None else {}
+        self._brokers = _printable(scenario.broker_names) if scenario is not None else {}
+        self._clients = _printable(scenario.client_names) if scenario is not None else {}
 
     def broker(self, broker: int | None) -> str:
         return "nowhere" if broker is None else self._brokers.get(broker, f"broker {broker}")
@@ -75,9 +75,8 @@ class Names:
         return money(value, self.currency)
 
 
-def _told_apart(names: Mapping[int, str]) -> dict[int, str]:
-    counts = Counter(names.values())
-    return {number: plain(name) if counts[name] == 1 else f"{plain(name)} ({number})" for number, name in names.items()}
+def _printable(names: Mapping[int, str]) -> dict[int, str]:
+    return {number: plain(name) for number, name in told_apart(names).items()}
 
 
 def add_words(command: argparse.ArgumentParser) -> None:

@@ -35,6 +35,15 @@ MISPLACED_UNDERSCORE = re.compile(r"(?<![0-9a-fA-F_])_|_(?![0-9a-fA-F_])")
 INT64 = range(-(2**63), 2**63)
 MOST_DIGITS = 400  # of a number; none that fits has more unless it is padded
 END = ""  # stands after the last token
+# What other languages write, by its first character, and what to write here
+HABITS = {
+    "&": "write AND",
+    "|": "write OR",
+    "!": "write NOT",
+    "[": "brackets are of the dialect padres",
+    "‘": "a string stands in straight single quotes",
+    "“": "a string stands in straight single quotes",
+}
 
 
 def starts_name(token: str) -> bool:
@@ -135,8 +144,16 @@ class Tokens:
         """Complains about the token at ``index``, or else the current one."""
         index = self.index if index is None else index
         if self.tokens[index] == END:
-            problem += ", but the filter ends"
-        raise FilterSyntaxError(problem, self.text, self.position(index), advice)
+            problem = f"{problem}, but the filter ends" if index else "the filter is empty"
+        raise FilterSyntaxError(problem, self.text, self.position(index), advice or self._habit(index))
+
+    def _habit(self, index: int) -> str:
+        """What to write instead of what stands there out of habit."""
+        if not self.tokens[0]:
+            return "TRUE matches every event"
+        if self.tokens[index] == "=" and self.tokens[index - 1] == "=":
+            return "equality is one ="
+        return HABITS.get(self.tokens[index][:1], "")
 
     def over_limit(self, problem: str, index: int | None = None) -> NoReturn:
         raise FilterLimitError(problem, self.text, self.position(self.index if index is None else index))

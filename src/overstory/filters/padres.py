@@ -113,6 +113,8 @@ class Reader:
         return name, value
 
     def opening_name(self) -> str:
+        if self.index == 0 and self.tokens[0] != "[":
+            self.wrong("expected '['", advice="what has no brackets is of the dialect sql")
         self.expect("[")
         name = self.tokens[self.index]
         if not NAME.fullmatch(name):

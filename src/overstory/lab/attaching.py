@@ -69,7 +69,7 @@ def attached(clients: Clients, overlay: Overlay, by_file: dict[str, int]) -> Att
     nowhere = pa.nulls(len(clients.ids), pa.float64())
     names = [None if name == str(id_) else name for id_, name in zip(clients.ids.tolist(), clients.names, strict=True)]
     columns = {"id": clients.ids, "broker": brokers, "x": nowhere, "y": nowhere, "name": pa.array(names, pa.string())}
-    return Attached(pa.table(columns, CLIENTS.full_schema), {way: ways[way] for way in WAYS if ways[way]})
+    return Attached(CLIENTS.completed(pa.table(columns)), {way: ways[way] for way in WAYS if ways[way]})
 
 
 def attachments_in(path: Path, overlay: Overlay) -> dict[str, int]:
@@ -80,7 +80,7 @@ def attachments_in(path: Path, overlay: Overlay) -> dict[str, int]:
     unknown = [row for row, broker in enumerate(brokers) if broker not in known]
     if unknown:
         what = problems_at(unknown, path.name, "broker", lambda row: overlay.unknown(brokers[row]))
-        raise DataError(f"the attachments in {path} are not right:", what)
+        raise DataError.about(str(path), what)
     found: dict[str, int] = {}
     torn = [
         row
@@ -88,8 +88,10 @@ def attachments_in(path: Path, overlay: Overlay) -> dict[str, int]:
         if found.setdefault(client, known[broker]) != known[broker]
     ]
     if torn:
-        what = problems_at(torn, path.name, "client", lambda row: f"{clients[row]} has been attached elsewhere above")
-        raise DataError(f"clients in {path} have more than one broker each:", what)
+        what = problems_at(
+            torn, path.name, "broker", lambda row: f"{clients[row]} has another one above; a client has one broker"
+        )
+        raise DataError.about(str(path), what)
     return found
 
 

@@ -38,19 +38,16 @@ from overstory.model.network import Ints, Network
 from overstory.model.scenario import Scenario, write_scenario
 from overstory.model.settings import Settings
 from overstory.model.tables import CHANGES, SUBSCRIPTIONS
-from overstory.pipeline.importing import (
-    BAD_VALUES,
-    UNITS,
-    ByChance,
-    Log,
-    LogSeen,
-    Reading,
-    Roles,
-    look_ahead,
-    opened_log,
-)
+from overstory.pipeline.importing import opened_log
+from overstory.pipeline.log import ByChance, Log, LogSeen
+from overstory.pipeline.log_options import BAD_VALUES, Reading, Roles
+from overstory.pipeline.log_preview import look_ahead
+from overstory.pipeline.log_times import UNITS
 from overstory.pipeline.log_types import IN_WORDS
 from overstory.pipeline.pipeline import Pipeline
+
+ROLES = ("time", "bytes", "publisher", "broker")  # of columns
+MOST_SUBSCRIPTIONS = 10_000_000  # that are generated
 
 
 class Import(msgspec.Struct, frozen=True):
@@ -97,7 +94,7 @@ def import_scenario(folder: Path, what: Import, pipeline: Pipeline) -> Imported:
     by_file = attachments_in(what.attach, overlay) if what.attach is not None else {}
     settings = Settings(name=what.events.name.partition(".")[0] or "import", made_by=_made_by(what, overlay))
     before = attached(subscribers, overlay, by_file).table
-    _check(Scenario(folder, settings, *overlay[:2], before, subscriptions, CHANGES.schema.empty_table()))
+    _check(Scenario(folder, settings, *overlay[:2], before, subscriptions, CHANGES.schema.empty_table()), what)
     with _beside(folder) as beside, opened_log(pipeline, files, what.roles(), beside, what.reading()) as log:
         pipeline.tell("writing the events")
         events = beside / "events.parquet"
@@ -153,17 +150,26 @@ def _count_in(what: Import) -> int | None:
         raise UsageError(f"bad values can be refused or become null, not {what.bad_values!r}")
     if what.time_unit is not None and what.time_unit not in UNITS:
         raise UsageError(f"there is no unit of time {what.time_unit!r}; use {', '.join(UNITS)}")
+    if what.time_unit is not None and what.time is None:
+        raise UsageError(f"--time-unit {what.time_unit} is for times that are numbers; name their column with --time")
+    for role in ("time", "bytes"):
+        same = [other for other in ROLES if getattr(what, other) == getattr(what, role) is not None and other != role]
+        if same:
+            raise UsageError(f"--{role} and --{same[0]} name the same column '{getattr(what, role)}'; name another")
     if what.broker is not None and what.publisher is None:
         raise UsageError(f"--broker {what.broker} tells where publishers are; name their column with --publisher, too")
     dice(what.seed)
     if what.subscriptions is None:
         return 0
     if what.subscriptions.isascii() and what.subscriptions.isdigit():
-        check_draw(int(what.subscriptions), what.selectivity)
-        return int(what.subscriptions)
+        count = int(what.subscriptions)
+        check_draw(count, what.selectivity)
+        if count > MOST_SUBSCRIPTIONS:
+            raise UsageError(f"--subscriptions: it is from 0 to {MOST_SUBSCRIPTIONS:,}, not {count:,}")
+        return count
     if not Path(what.subscriptions).is_file():
         raise UsageError(
-            f"subscriptions '{what.subscriptions}' are neither a number nor a file that is there: "
+            f"--subscriptions {what.subscriptions} is neither a whole number nor a file that is there: "
             "a .csv, .jsonl or .parquet file, or a text with one filter a line"
         )
     return None
@@ -184,10 +190,10 @@ def _beside(folder: Path) -> Iterator[Path]:
             raise UsageError(f"cannot write {folder}: {error.strerror or error}; nothing is left of it") from None
 
 
-def _check(scenario: Scenario) -> None:
+def _check(scenario: Scenario, what: Import) -> None:
     problems = problems_of(scenario)
     if problems:
-        raise DataError("the overlay and the subscriptions cannot be those of a scenario:", problems)
+        raise DataError.about(f"the overlay {what.topology} with the subscriptions", problems)
 
 
 def _subscribers(what: Import, count: int | None, overlay: Overlay) -> tuple[Clients, pa.Table, list[str]]:

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
+from xml.etree import ElementTree
 
 import msgspec
 import numpy as np
@@ -112,9 +113,29 @@ def _read_graphml(path: Path) -> "rx.PyGraph[Any, Any] | rx.PyDiGraph[Any, Any]"
         graphs = rx.read_graphml(str(path))
     except Exception as error:  # rustworkx raises no narrower one
         raise DataError(f"{path} cannot be read as GraphML: {' '.join(str(error).split())[:120]}") from None
-    if len(graphs) != 1 or not graphs[0].num_nodes():
-        raise DataError(f"{path} has {len(graphs)} graphs in it; give a GraphML file with one, which is not empty")
+    if len(graphs) != 1:
+        raise DataError(f"{path} has {len(graphs) or 'no'} graphs in it; give a GraphML file with one")
+    if not graphs[0].num_nodes():
+        raise DataError(f"{path} has no nodes in its graph; give a network with at least one broker")
+    _check_ends(path)
     return graphs[0]
+
+
+def _check_ends(path: Path) -> None:
+    """An edge to a node that is not there would be left out by rustworkx without a word."""
+    nodes, ends = set(), []
+    try:
+        for _, element in ElementTree.iterparse(path):
+            kind = element.tag.rpartition("}")[2]
+            if kind == "node":
+                nodes.add(element.get("id"))
+            elif kind == "edge":
+                ends += [element.get("source"), element.get("target")]
+    except ElementTree.ParseError as error:
+        raise DataError(f"{path} cannot be read as GraphML: it is not XML ({error})") from None
+    missing = next((end for end in ends if end not in nodes), None)
+    if missing is not None:
+        raise DataError(f"{path} has an edge to '{missing}', which is no node; add the node or leave out the edge")
 
 
 def _coordinate(nodes: Sequence[dict[str, Any]], name: str) -> Floats | None:

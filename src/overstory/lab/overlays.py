@@ -98,7 +98,17 @@ def links_in(path: Path) -> Overlay:
     links = dict(zip(LINKS.schema.names, (column[order] for column in both), strict=True))
     nowhere = pa.nulls(len(ids), pa.float64())
     brokers = pa.table({"id": ids, "name": names, "x": nowhere, "y": nowhere}, BROKERS.schema)
-    return Overlay(brokers, pa.table(links, LINKS.schema), {"topology": path.name}, _notes(columns, priced))
+    notes = (*_notes(columns, priced), *_left_out(path, source, target))
+    return Overlay(brokers, pa.table(links, LINKS.schema), {"topology": path.name}, notes)
+
+
+def _left_out(path: Path, source: Ints, target: Ints) -> list[str]:
+    """What the network makes nothing of, in words."""
+    loops = source == target
+    different = np.unique(np.stack((source, target), axis=1)[~loops], axis=0)
+    repeated = len(source) - int(loops.sum()) - len(different)
+    notes = [f"{path.name}: {loops.sum():,} links from a broker to itself are left out"] if loops.any() else []
+    return [*notes, f"{path.name}: {repeated:,} links are there before; the cheapest counts"] if repeated else notes
 
 
 def _from_zero_up(columns: Columns, name: str, rows: int) -> Floats:
@@ -107,8 +117,8 @@ def _from_zero_up(columns: Columns, name: str, rows: int) -> Floats:
     found: Floats = np.asarray(columns.cast(name, pa.float64()).fill_null(HOP))
     bad = np.flatnonzero(~((found >= 0) & np.isfinite(found))).tolist()
     if bad:
-        problems = problems_at(bad, "links", name, lambda row: f"{found[row]} is not a number from 0 up")
-        raise DataError(f"the links in {columns.path} are not right:", problems)
+        problems = problems_at(bad, columns.path.name, name, lambda row: f"{found[row]} is not a number from 0 up")
+        raise DataError.about(str(columns.path), problems)
     return found
 
 

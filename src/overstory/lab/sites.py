@@ -106,7 +106,10 @@ def _clients_and_subscriptions(network: Topology) -> dict[str, pa.Table]:
         "filter": [text for _, _, text in rows],
         "no_local": np.zeros(len(rows), bool),
     }
-    return {"clients": _table(CLIENTS.schema, clients), "subscriptions": _table(SUBSCRIPTIONS.schema, subscriptions)}
+    return {
+        "clients": CLIENTS.completed(pa.table(clients)),
+        "subscriptions": SUBSCRIPTIONS.completed(pa.table(subscriptions)),
+    }
 
 
 def _table(schema: pa.Schema, columns: dict[str, object]) -> pa.Table:

@@ -14,7 +14,9 @@ from overstory.errors import DataError, Problem
 from overstory.model.folders import problems_at, rows_where
 from overstory.model.naming import near_words
 from overstory.model.network import Ints
-from overstory.pipeline.log_files import CSV, JSON, checked_format
+from overstory.pipeline.log_files import CSV, JSON, checked_format, malformed_line, some_of
+
+IN_WORDS = {pa.float64(): "a number", pa.bool_(): "true or false"}
 
 
 class Columns(NamedTuple):
@@ -39,14 +41,14 @@ def read_columns(path: Path, needed: tuple[str, ...], optional: tuple[str, ...])
         if name in read.column_names:
             found[name] = cast_column(path, name, read[name].combine_chunks(), pa.string())
         elif name in needed:
-            near = near_words(name, read.column_names)
-            raise DataError(f"{path} has no column '{name}'; it needs {' and '.join(needed)}{near}")
+            near = near_words(name, read.column_names) or f"; it has {some_of(read.column_names)}"
+            raise DataError(f"{path} has no column '{name}', and needs {' and '.join(needed)}{near}")
         if name in needed:
             problems += problems_at(rows_where(pc.is_null(found[name])), path.name, name, lambda _: "has no value")
     if problems:
-        raise DataError(f"{path} is not right:", problems)
+        raise DataError.about(str(path), problems)
     if not len(read):
-        raise DataError(f"{path} has no rows in it")
+        raise DataError(f"{path} has no rows in it; it needs {' and '.join(needed)} on each")
     return Columns(path, found, [name for name in read.column_names if name not in found])
 
 
@@ -62,15 +64,31 @@ def _read(path: Path, kind: str, names: tuple[str, ...]) -> pa.Table:
             )
         return pa.json.read_json(path) if kind == JSON else pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
+        fault = malformed_line(path, kind)
+        if fault is not None:
+            raise DataError(f"{path} {fault}") from None
         raise DataError(f"{path} cannot be read: {str(error).partition(chr(10))[0][:160]}") from None
 
 
 def cast_column(path: Path, name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return values.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        reason = str(error).partition("\n")[0][:120]
-        raise DataError(f"column '{name}' of {path} is not of {kind} throughout: {reason}") from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if kind not in IN_WORDS:
+            what = "numbers, strings, or true and false"
+            raise DataError(f"column '{name}' of {path} is of {values.type}; make it one of {what}") from None
+        bad = [row for row, value in enumerate(values) if not _casts(value, kind)]
+        what = IN_WORDS[kind]
+        problems = problems_at(bad, path.name, name, lambda row: f"{values[row].as_py()!r} is not {what}")
+        raise DataError.about(str(path), problems) from None
+
+
+def _casts(value: pa.Scalar, kind: pa.DataType) -> bool:
+    try:
+        value.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
 
 
 def whole_numbers(texts: pa.Array) -> Ints | None:

@@ -59,7 +59,7 @@ def _in_lines(path: Path, first: int) -> Wanted:
         for problem in problems_with(pa.chunked_array([column]), path.name, "filter", reserved=BROKER)
     ]
     if problems:
-        raise DataError(f"the subscriptions in {path} are not right:", problems)
+        raise DataError.about(str(path), problems)
     ids, names, at = _numbered(pa.array(clients, pa.string()), first, np.empty(0, np.int64))
     return Wanted(_table(ids[at], column), ids, names, {})
 
@@ -67,9 +67,9 @@ def _in_lines(path: Path, first: int) -> Wanted:
 def _in_columns(path: Path, overlay: Overlay, first: int) -> Wanted:
     columns = read_columns(path, ("client", "filter"), ("broker", "no_local", "name"))
     read = columns.values
-    problems = problems_with(pa.chunked_array([read["filter"]]), "subscriptions", "filter", reserved=BROKER)
+    problems = problems_with(pa.chunked_array([read["filter"]]), path.name, "filter", reserved=BROKER)
     if problems:
-        raise DataError(f"the subscriptions in {path} are not right:", problems)
+        raise DataError.about(str(path), problems)
     ids, names, at = _numbered(read["client"], first, overlay.ids)
     told = _told(path, overlay, read["broker"], ids[at]) if "broker" in read else {}
     local = read.get("no_local", pa.nulls(len(at), pa.bool_()))
@@ -95,8 +95,8 @@ def _told(path: Path, overlay: Overlay, brokers: pa.Array, clients: Ints) -> dic
     known = overlay.named()
     unknown = [row for row in rows if brokers[row].as_py() not in known]
     if unknown:
-        what = problems_at(unknown, "subscriptions", "broker", lambda row: overlay.unknown(brokers[row].as_py()))
-        raise DataError(f"the subscriptions in {path} are not right:", what)
+        what = problems_at(unknown, path.name, "broker", lambda row: overlay.unknown(brokers[row].as_py()))
+        raise DataError.about(str(path), what)
     told: dict[int, int] = {}
     torn = [
         row
@@ -104,8 +104,10 @@ def _told(path: Path, overlay: Overlay, brokers: pa.Array, clients: Ints) -> dic
         if told.setdefault(int(clients[row]), known[brokers[row].as_py()]) != known[brokers[row].as_py()]
     ]
     if torn:
-        what = problems_at(torn, "subscriptions", "broker", lambda _: "differs from others")
-        raise DataError(f"clients in {path} have more than one broker each:", what)
+        what = problems_at(
+            torn, path.name, "broker", lambda _: "the client has another one above; a client has one broker"
+        )
+        raise DataError.about(str(path), what)
     return told
 
 
@@ -120,4 +122,4 @@ def _table(
         "no_local": np.zeros(count, bool) if no_local is None else no_local,
         "name": pa.nulls(count, pa.string()) if names is None else names,
     }
-    return pa.table(columns, SUBSCRIPTIONS.full_schema)
+    return SUBSCRIPTIONS.completed(pa.table(columns))

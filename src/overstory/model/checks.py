@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overstory.errors import Problem
-from overstory.model.folders import problems_at, rows_where
+from overstory.model.folders import KNOWN_BY, SCENARIO, problems_at, rows_where
 from overstory.model.network import Network
-from overstory.model.settings import SETTINGS_FILE, Settings
+from overstory.model.settings import Settings
 from overstory.model.tables import LINKS, OPERATIONS
 
+SETTINGS_FILE = KNOWN_BY[SCENARIO]
 TOLERATED = 1e-9  # of the sum of shares, which are rounded
 
 
@@ -37,6 +38,8 @@ class Tables(Protocol):
     def changes(self) -> pa.Table: ...
     @property
     def network(self) -> Network: ...
+    @property
+    def broker_names(self) -> dict[int, str]: ...
 
 
 def problems_of(scenario: Tables) -> list[Problem]:
@@ -155,7 +158,12 @@ def _disconnected(scenario: Tables) -> list[Problem]:
     unreached = network.unreached()
     if not len(unreached):
         return []
-    some = ", ".join(map(str, network.ids[unreached[:5]].tolist()))
-    what = f"the network is not connected: {len(unreached):,} brokers cannot be reached from broker {network.ids[0]}"
-    which = f"(broker {some}{', …' if len(unreached) > 5 else ''})"
-    return [Problem(LINKS.name, None, None, f"{what} and back over the same links {which}")]
+    start, *some = (_broker(scenario, broker) for broker in network.ids[[0, *unreached[:5]]].tolist())
+    many = f"{len(unreached):,} broker{'' if len(unreached) == 1 else 's'}"
+    what = f"the network is not connected: {many} cannot be reached from {start}"
+    which = f"({', '.join(some)}{', …' if len(unreached) > 5 else ''})"
+    return [Problem(LINKS.name, None, None, f"{what} and back over the same links {which}; add links to them")]
+
+
+def _broker(scenario: Tables, broker: int) -> str:
+    return scenario.broker_names.get(broker, f"broker {broker}")

@@ -17,6 +17,39 @@ from overstory.errors import DataError, Problem, UsageError
 from overstory.model.tables import Table
 
 MOST_ROWS_NAMED = 5  # of the same problem
+FORMAT_VERSION = 1  # of scenarios and plans
+# By kind of folder: the file that it is known by, and how to come by one
+SCENARIO, PLAN = "scenario", "plan"
+KNOWN_BY = {SCENARIO: "scenario.toml", PLAN: "plan.json"}
+MADE_WITH = {SCENARIO: "make one with 'overstory scenario make' or 'import'", PLAN: "make one with 'overstory plan'"}
+
+
+def check_folder(folder: Path, kind: str) -> None:
+    """Raises a ``DataError`` of one line if it is not there, or is something else than a scenario, or a plan."""
+    if not folder.is_dir():
+        what = "it is a file, not a folder" if folder.exists() else "there is no such folder"
+        raise DataError(f"{folder} is not a {kind}: {what}; {MADE_WITH[kind]}")
+    if (folder / KNOWN_BY[kind]).exists():
+        return
+    other = next((name for name, file in KNOWN_BY.items() if (folder / file).exists()), None)
+    if other is not None:
+        raise DataError(f"{folder} is not a {kind}: it is the folder of a {other}; {MADE_WITH[kind]}")
+    if not any(folder.glob("*.parquet")):
+        raise DataError(f"{folder} is not a {kind}: it has no {KNOWN_BY[kind]} in it; {MADE_WITH[kind]}")
+
+
+def fault_of_version(file: str, version: int) -> list[Problem]:
+    if version == FORMAT_VERSION:
+        return []
+    what = f"it is {version}, and this overstory reads {FORMAT_VERSION}; use the version that made the folder"
+    return [Problem(file, None, "format_version", what)]
+
+
+def decoding_fault(error: Exception) -> str:
+    """What msgspec says, with the name of the field in front."""
+    text, _, place = str(error).replace("`", "").partition(" - at $")
+    field = place.strip(".")
+    return f"{field}: {text[:1].lower()}{text[1:]}" if field else f"{text[:1].lower()}{text[1:]}"
 
 
 def read_tables(folder: Path, tables: Mapping[str, Table], problems: list[Problem]) -> dict[str, pa.Table]:
@@ -81,7 +114,9 @@ def problems_at(rows: list[int], table: str, column: str, what: Callable[[int], 
     people."""
     named = [Problem(table, row + 1, column, what(row)) for row in rows[:MOST_ROWS_NAMED]]
     if len(rows) > MOST_ROWS_NAMED:
-        named.append(Problem(table, None, column, f"{len(rows) - MOST_ROWS_NAMED:,} more rows have the same problem"))
+        left = len(rows) - MOST_ROWS_NAMED
+        same = "row has" if left == 1 else "rows have"
+        named.append(Problem(table, None, column, f"{left:,} more {same} the same problem", left))
     return named
 
 
@@ -91,13 +126,27 @@ def check_can_be_made(folder: Path) -> None:
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder} exists already; give another name, or remove it first")
-        above = next(parent for parent in folder.absolute().parents if parent.exists())
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}; give another folder") from None
+    _check_above(folder, "folder")
+
+
+def check_can_be_written(file: Path) -> None:
+    """Raises a ``UsageError`` if no file can be written there; one that is there is written anew."""
+    if file.is_dir():
+        raise UsageError(f"cannot write {file}: it is a folder, not a file; give another file")
+    _check_above(file, "file")
+
+
+def _check_above(path: Path, kind: str) -> None:
+    try:
+        above = next(parent for parent in path.absolute().parents if parent.exists())
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}; give another {kind}") from None
     if not above.is_dir():
-        raise UsageError(f"cannot write {folder}: {above} is a file, not a folder; give another folder")
+        raise UsageError(f"cannot write {path}: {above} is a file, not a folder; give another {kind}")
     if not os.access(above, os.W_OK | os.X_OK):
-        raise UsageError(f"cannot write {folder}: {above} is not yours to write to; give another folder")
+        raise UsageError(f"cannot write {path}: {above} is not yours to write to; give another {kind}")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Names that people write, and what they may have meant."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 MOST_NEAR = 3
@@ -18,3 +19,9 @@ def near_words(name: str, known: Iterable[str]) -> str:
     """The end of a sentence that says what may have been meant; nothing if nothing is near."""
     near = near_names(name, known)
     return f"; near to it: {', '.join(near)}" if near else ""
+
+
+def told_apart(names: Mapping[int, str]) -> dict[int, str]:
+    """Names by id; where several have the same name, the id stands beside it."""
+    counts = Counter(names.values())
+    return {number: name if counts[name] == 1 else f"{name} ({number})" for number, name in names.items()}

@@ -9,11 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overstory.errors import DataError, Problem
-from overstory.model.folders import read_tables, write_table, written_whole
+from overstory.model.folders import (
+    FORMAT_VERSION,
+    KNOWN_BY,
+    PLAN,
+    check_folder,
+    decoding_fault,
+    fault_of_version,
+    read_tables,
+    write_table,
+    written_whole,
+)
 from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PATHS, PLAN_TABLES, TREES
 
-HEADER_FILE = "plan.json"
-FORMAT_VERSION = 1  # of folders that this version reads and writes
+HEADER_FILE = KNOWN_BY[PLAN]
 OLD_NAME_OF_PATHS = "steered"  # when there was one kind of steered flow
 EVERYTHING = "TRUE"  # the predicate of a flow that all events enter
 LATE = -1  # the flow of all subscriptions that the plan does not know; it is in no table, and planners number from 0
@@ -70,21 +79,18 @@ class Plan:
 
 def read_plan(folder: Path) -> Plan:
     """Raises a ``DataError`` with all that is wrong, as far as it shows without the scenario."""
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a plan: there is no such folder; make one with 'overstory plan'")
+    check_folder(folder, PLAN)
     problems: list[Problem] = []
     try:
         header = msgspec.json.decode((folder / HEADER_FILE).read_bytes(), type=Header)
+        problems += fault_of_version(HEADER_FILE, header.format_version)
     except OSError as error:
         problems.append(Problem(HEADER_FILE, None, None, f"cannot be read: {error.strerror}"))
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        problems.append(Problem(HEADER_FILE, None, None, f"is not right: {error}"))
+        problems.append(Problem(HEADER_FILE, None, None, decoding_fault(error)))
     tables = read_tables(folder, PLAN_TABLES, problems)
     if problems:
-        raise DataError(f"the plan {folder} is not right:", problems)
-    if header.format_version != FORMAT_VERSION:
-        what = f"it is of format {header.format_version}, and this version of overstory reads format {FORMAT_VERSION}"
-        raise DataError(f"the plan {folder} is not right:", [Problem(HEADER_FILE, None, "format_version", what)])
+        raise DataError.about(f"the plan {folder}", problems)
     kinds = tables["flows"]["kind"]
     known = pc.if_else(pc.equal(kinds, OLD_NAME_OF_PATHS), PATHS, kinds)
     tables["flows"] = tables["flows"].set_column(1, tables["flows"].schema.field("kind"), known)

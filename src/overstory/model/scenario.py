@@ -14,6 +14,12 @@ import pyarrow.parquet as pq
 from overstory.errors import DataError, Problem
 from overstory.model.checks import problems_of
 from overstory.model.folders import (
+    FORMAT_VERSION,
+    KNOWN_BY,
+    SCENARIO,
+    check_folder,
+    decoding_fault,
+    fault_of_version,
     fingerprint_of,
     fingerprint_of_file,
     parts_of,
@@ -22,10 +28,10 @@ from overstory.model.folders import (
     written_whole,
 )
 from overstory.model.network import Network
-from overstory.model.settings import SETTINGS_FILE, Settings
+from overstory.model.settings import Settings
 from overstory.model.tables import BROKERS, CHANGES, CLIENTS, EVENTS, LINKS, SCENARIO_TABLES, SUBSCRIPTIONS
 
-FORMAT_VERSION = 1  # of folders that this version reads and writes
+SETTINGS_FILE = KNOWN_BY[SCENARIO]
 SMALL = {name: table for name, table in SCENARIO_TABLES.items() if table is not EVENTS}
 ATTRIBUTE_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string(), pa.list_(pa.string()))
 
@@ -106,8 +112,7 @@ def _names(rows: pa.Table) -> dict[int, str]:
 
 def read_scenario(folder: Path) -> Scenario:
     """Raises a ``DataError`` with all that is wrong, as far as it shows without the filters and the events."""
-    if not folder.is_dir():
-        raise DataError(f"{folder} is not a scenario: there is no such folder; make one with 'overstory scenario make'")
+    check_folder(folder, SCENARIO)
     problems: list[Problem] = []
     settings = _read_settings(folder / SETTINGS_FILE, problems)
     tables = read_tables(folder, SMALL, problems)
@@ -116,23 +121,22 @@ def read_scenario(folder: Path) -> Scenario:
     if not problems:
         problems += problems_of(scenario)
     if problems:
-        raise DataError(f"the scenario {folder} is not right:", problems)
+        raise DataError.about(f"the scenario {folder}", problems)
     return scenario
 
 
 def _read_settings(path: Path, problems: list[Problem]) -> Settings:
     try:
         data = path.read_bytes()
-        written = msgspec.toml.decode(data, type=Written).format_version
-        if written != FORMAT_VERSION:
-            what = f"is of format {written}, and this version of overstory reads format {FORMAT_VERSION}"
-            problems.append(Problem(SETTINGS_FILE, None, "format_version", what))
-            return Settings()
-        return msgspec.toml.decode(data, type=Settings)
+        fault = fault_of_version(SETTINGS_FILE, msgspec.toml.decode(data, type=Written).format_version)
+        if not fault:
+            return msgspec.toml.decode(data, type=Settings)
+        problems += fault
     except OSError as error:
         problems.append(Problem(SETTINGS_FILE, None, None, f"cannot be read: {error.strerror}"))
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        problems.append(Problem(SETTINGS_FILE, None, None, f"is not right: {error}"))
+        what = f"{decoding_fault(error)}; docs/scenarios.md has all settings"
+        problems.append(Problem(SETTINGS_FILE, None, None, what))
     return Settings()
 
 

@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-SETTINGS_FILE = "scenario.toml"
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]  # neither infinite nor NaN
 
 

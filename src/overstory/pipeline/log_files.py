@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from glob import glob
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from overstory.errors import DataError, EngineError, UsageError
+from overstory.model.folders import KNOWN_BY
 from overstory.model.values import JSON_NUMBER
 from overstory.pipeline.pipeline import Pipeline, as_ours
 from overstory.pipeline.session import spark_path
@@ -37,7 +38,12 @@ KNOWN = ".csv, .json or .jsonl (also with .gz or .zst), or .parquet"
 SETTINGS = {"spark.sql.caseSensitive": "true"}  # so that we see columns that differ only in case, and can say so
 CHUNK = 1 << 20  # bytes
 FIRST_LINES = 200  # of a log, that are looked at before Spark starts
+OTHER_SEPARATORS = ";\t|"
 MOST_FILES = 1000  # each is a relation of its own to Spark
+
+
+class NotANumberError(ValueError):
+    """NaN or Infinity, which Python would read."""
 
 
 class LogFiles(NamedTuple):
@@ -81,6 +87,8 @@ def files_of(path: Path) -> LogFiles:
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path))
         found = [file for file in inside if format_of(file) is not None]
+        if any((path / file).exists() for file in KNOWN_BY.values()):
+            raise UsageError(f"the folder {path} is a scenario or a plan, not a log; give the log that it was made of")
         if not found:
             raise UsageError(f"the folder {path} has no files that end in {KNOWN}; give another one")
         torn = next((file for file in found if any("=" in part for part in file.relative_to(path).parts[:-1])), None)
@@ -130,14 +138,35 @@ def first_objects(files: LogFiles) -> list[tuple[int, dict[str, Any]]]:
     path, found = files.files[0], []
     with _unreadable(path), opened(path) as file:
         for number, line in enumerate(islice(file, FIRST_LINES), 1):
-            if number == 1 and line.strip() == "[":
+            if number == 1 and line.lstrip().startswith("["):
                 raise DataError(f"{path} is one JSON list; write an object on each line, as jq -c '.[]' does")
+            if number == 1 and line.strip() == "{":
+                raise DataError(f"{path} has objects over several lines; write each on one line, as jq -c . does")
             if line.strip():
                 fault = _fault_in_line(line)
                 if fault:
                     raise DataError(f"{path} line {number}: {fault}")
                 found.append((number, json.loads(line)))
     return found
+
+
+def check_events(files: LogFiles) -> None:
+    """Raises a ``DataError`` if there are none, or one of the first records of CSV has too many values or too few."""
+    if not any(_has_events(file, files.kind) for file in files.files):
+        raise DataError(f"{files.path} has no events in it; give a log with at least one")
+    if files.kind == CSV:
+        with _unreadable(files.files[0]):
+            fault = _fault_in_csv(files.files[0], FIRST_LINES)
+        if fault is not None:
+            raise DataError(f"{files.files[0]} {fault}")
+
+
+def _has_events(path: Path, kind: str) -> bool:
+    with _unreadable(path):
+        if kind == PARQUET:
+            return bool(pq.read_metadata(path).num_rows)
+        with opened(path) as file:
+            return next(_lines_of_events(file, kind), None) is not None
 
 
 class Reader:
@@ -171,6 +200,7 @@ class Reader:
                 mode="FAILFAST",
                 dropFieldIfAllNull=True,
                 allowSingleQuotes=False,
+                allowNonNumericNumbers=False,
                 columnNameOfCorruptRecord="$malformed",
             ).schema
 
@@ -188,7 +218,13 @@ class Reader:
         if self.files.kind == PARQUET:
             return read.parquet(where)
         if self.files.kind == JSON:
-            return read.json(where, mode="FAILFAST", allowSingleQuotes=False, columnNameOfCorruptRecord="$malformed")
+            return read.json(
+                where,
+                mode="FAILFAST",
+                allowSingleQuotes=False,
+                allowNonNumericNumbers=False,
+                columnNameOfCorruptRecord="$malformed",
+            )
         rows = read.csv(where, header=True, multiLine=self._multi_line, quote='"', escape='"', mode="FAILFAST")
         return rows.replace("", None)
 
@@ -200,13 +236,17 @@ def blaming(files: LogFiles) -> Iterator[None]:
         with as_ours(f"reading {files.path}"):
             yield
     except EngineError as error:
-        finder = {CSV: _fault_in_csv, JSON: _fault_in_json}.get(files.kind, lambda _: None)
         for file in files.files:
-            with _unreadable(file):
-                fault = finder(file)
+            fault = malformed_line(file, files.kind)
             if fault is not None:
                 raise DataError(f"{file} {fault}") from None
         raise error from None
+
+
+def malformed_line(path: Path, kind: str) -> str | None:
+    """The first line of CSV or JSON that cannot be read, and why."""
+    with _unreadable(path):
+        return {CSV: _fault_in_csv, JSON: _fault_in_json}.get(kind, lambda _: None)(path)
 
 
 def _header(files: LogFiles) -> list[str]:
@@ -227,6 +267,9 @@ def _header_of(path: Path) -> list[str]:
             raise DataError(f"{path} has two columns '{name}'; rename one")
     if not names:
         raise DataError(f"{path} has no header; name the columns on the first line")
+    sign = next((sign for sign in OTHER_SEPARATORS if len(names) == 1 and sign in names[0]), None)
+    if sign is not None:
+        raise DataError(f"{path} has one column, '{names[0]}'; write {sign!r} between values as a comma")
     return names
 
 
@@ -246,13 +289,14 @@ def _has_quotes(path: Path) -> bool:
         return any(b'"' in chunk for chunk in iter(lambda: file.read(CHUNK), b""))
 
 
-def _fault_in_csv(path: Path) -> str | None:
+def _fault_in_csv(path: Path, most: int | None = None) -> str | None:
     with opened(path) as file:
         records = csv.reader(file)
-        width = len(next(records))
-        for record in records:
+        width = len(next(records, []))
+        for record in records if most is None else islice(records, most):
             if record and len(record) != width:
-                return f"line {records.line_num}: it has {len(record)} values, and the header names {width} columns"
+                values = f"it has {len(record)} values, and the header names {width} columns"
+                return f"line {records.line_num}: {values}; a value with a comma in it stands in double quotes"
     return None
 
 
@@ -267,11 +311,17 @@ def _fault_in_json(path: Path) -> str | None:
 
 def _fault_in_line(line: str) -> str:
     try:
-        if line.strip() and not isinstance(json.loads(line), dict):
+        if line.strip() and not isinstance(json.loads(line, parse_constant=_no_number), dict):
             return "it is not a JSON object; write one on each line"
     except json.JSONDecodeError as error:
         return f"it is not JSON: {error.msg} (column {error.colno}); write an object on each line"
+    except NotANumberError as error:
+        return f"{error} is no number of JSON; write null instead"
     return ""
+
+
+def _no_number(text: str) -> NoReturn:
+    raise NotANumberError(text)
 
 
 def _line_of(path: Path, kind: str, event: int) -> tuple[int, int | None]:

@@ -148,7 +148,7 @@ class Pipeline:
             problems = problems_of_filters(scenario)
             log, found = published_in(self.events(scenario), scenario)
         if problems or found:
-            raise DataError(f"the scenario {scenario.folder} is not right:", problems + found)
+            raise DataError.about(f"the scenario {scenario.folder}", problems + found)
         return log.publishers.tolist(), str(log.bytes), log.largest
 
     def _cache(self, scenario: Scenario) -> Cache | None:
@@ -284,7 +284,7 @@ class Pipeline:
         events = self.events(scenario)
         if shards > 1 and (twice := repeated_id(events)) is not None:  # what shards find is merged by the id
             problem = Problem("events", None, "$id", f"two events have the id {twice}")
-            raise DataError(f"the scenario {scenario.folder} is not right:", [problem])
+            raise DataError.about(f"the scenario {scenario.folder}", [problem])
         return reduced(self.spark, events, indexes, brokers)
 
     @contextmanager

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from overstory.errors import FilterError, Problem
 from overstory.filters import Filter, parse_filter
 from overstory.matching import FilterIndex, freeze
-from overstory.model.folders import MOST_ROWS_NAMED
+from overstory.model.folders import problems_at
 
 Ints = NDArray[np.int64]
 STRING = re.compile("'[^']*'")
@@ -76,7 +76,4 @@ def problems_with(column: pa.ChunkedArray, table: str, name: str, reserved: str 
         return []
     codes = np.asarray(coded.indices.fill_null(-1))
     rows = np.flatnonzero(np.isin(codes, list(wrong)))
-    found = [Problem(table, row + 1, name, wrong[int(codes[row])]) for row in rows[:MOST_ROWS_NAMED].tolist()]
-    if len(rows) > MOST_ROWS_NAMED:
-        found.append(Problem(table, None, name, f"{len(rows) - MOST_ROWS_NAMED:,} more rows do not parse"))
-    return found
+    return problems_at(rows.tolist(), table, name, lambda row: wrong[int(codes[row])])

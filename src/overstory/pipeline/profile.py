@@ -97,8 +97,8 @@ def matches_of(pipeline: Pipeline, scenario: Scenario) -> Matches:
 def _counts(rows: "DataFrame", predicates: int) -> Ints:
     from pyspark.sql import functions as sql
 
-    each = rows.select(sql.explode("predicates").alias("predicate"), "events")
-    found = each.groupBy("predicate").agg(sql.sum("events").alias("events")).toArrow()
+    matches = rows.select(sql.explode("predicates").alias("predicate"), "events")
+    found = matches.groupBy("predicate").agg(sql.sum("events").alias("events")).toArrow()
     counts = np.zeros(predicates, np.int64)
     counts[found["predicate"].to_numpy()] = found["events"].to_numpy()
     return counts

@@ -4,7 +4,7 @@
 comes from the base, or from the defaults; where it moves clients, what no longer fits is made to (see ``refitting``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -14,8 +14,9 @@ from overstory.model.scenario import Scenario
 from overstory.model.tables import PLAN_TABLES
 from overstory.planners import defaults
 from overstory.planners.decision import Decision
+from overstory.planners.references import REFERENCES
 from overstory.planners.refitting import refitted
-from overstory.planners.registry import Planner, planner_named
+from overstory.planners.registry import AUTO, Planner, planner_named
 from overstory.planners.steps import Steps
 
 Parameters = Mapping[str, Value]
@@ -27,8 +28,27 @@ def chain_named(name: str) -> list[Planner]:
     return [planner_named(each.strip()) for each in name.split(THEN)]
 
 
-def parameters_of(chain: Sequence[Planner]) -> set[str]:
-    return {key for planner in chain for key in planner.parameters}
+def parameters_of(name: str) -> dict[str, Value]:
+    """Those of a planner, of all planners of a chain, or of a reference, with their usual values."""
+    if name in REFERENCES:
+        return REFERENCES[name].parameters
+    return {key: usual for planner in chain_named(name) for key, usual in planner.parameters.items()}
+
+
+def check_parameters(name: str, given: Parameters) -> None:
+    """Raises a ``UsageError`` if no planner of the chain has one of them, or if one cannot have that value. Call it
+    before the work: what depends on the scenario is left to the planner."""
+    known = parameters_of(name)
+    unknown = given.keys() - known.keys()
+    if unknown:
+        has = ", ".join(known) or "none"
+        raise UsageError(f"planner {name} has no parameter '{min(unknown)}'; it has {has}")
+    for key, value in given.items():
+        is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if isinstance(known[key], int) and not is_count:
+            raise UsageError(f"{key}={value}: it is a number from 1 on")
+        if known[key] == AUTO and value != AUTO and not is_count:
+            raise UsageError(f"{key}={value}: it is auto or a number from 1 on")
 
 
 def make_plan(
@@ -36,10 +56,7 @@ def make_plan(
 ) -> Plan:
     """What the planners of a chain decide on, and the rest from ``base`` or from the defaults."""
     chain = chain_named(name)
-    unknown = given.keys() - parameters_of(chain)
-    if unknown:
-        known = ", ".join(sorted(parameters_of(chain))) or "none"
-        raise UsageError(f"planner {name} has no parameter '{min(unknown)}'; it has {known}")
+    check_parameters(name, given)
     tables = defaults.tables(scenario) if base is None else {each: getattr(base, each) for each in PLAN_TABLES}
     tables = {each: PLAN_TABLES[each].completed(rows) for each, rows in tables.items()}
     header = Header(name, scenario.fingerprint, seed)

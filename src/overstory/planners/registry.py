@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from overstory.errors import UsageError
+from overstory.model.naming import near_words
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
 from overstory.planners.overlay import nearest
@@ -27,6 +28,7 @@ from overstory.planners.trees import (
 from overstory.planners.trees.demand import MOST_ROWS
 
 Parameters = Mapping[str, Value]
+AUTO = "auto"  # the value of a number that the planner chooses
 Tables = dict[str, pa.Table]
 
 
@@ -225,7 +227,8 @@ def planner_named(name: str) -> Planner:
     if name in REFERENCES:
         raise UsageError(f"{name} makes no plan: {REFERENCES[name].why}; see it with 'overstory compare'")
     if name not in PLANNERS:
-        raise UsageError(f"there is no planner '{name}'; there are {', '.join(PLANNERS)}")
+        near = near_words(name, PLANNERS) or f"; there are {', '.join(PLANNERS)}"
+        raise UsageError(f"there is no planner '{name}'{near}")
     return PLANNERS[name]
 
 

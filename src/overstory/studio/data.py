@@ -40,6 +40,7 @@ def _plan(picture: Picture, plan: PlanView, classes: Ints) -> dict[str, object]:
         "frames": picture.by_pair(plan.traffic.frames).tolist(),
         "bytes": picture.by_pair(plan.traffic.bytes).tolist(),
         "flows": plan.scorecard.flows,
+        "clients": list(plan.clients),
         "trees": [_tree(picture, tree) for tree in plan.trees],
     }
 
@@ -49,8 +50,9 @@ def _tree(picture: Picture, tree: FlowTree) -> dict[str, object]:
         "flow": tree.flow,
         "steered": tree.steered,
         "events": _cut(tree.events),
-        "filter": _cut(tree.filter) if tree.filter is not None else None,
-        "filters": tree.filters,
+        "wants": [_cut(label) for label in tree.wants],
+        "wanted": tree.wanted,
+        "clients": tree.clients,
         "members": tree.members,
         "links": _bits(picture.slots[tree.links] // 2, len(picture.pairs)),
         "joining": _bits(picture.slots[joining(picture.network, tree)] // 2, len(picture.pairs)),

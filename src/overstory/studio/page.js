@@ -38,10 +38,12 @@ function describeTree(tree, links, joining, brokers) {
   const served = `Flow ${tree.flow} serves ${counted(tree.members, "subscription")} at ${counted(brokers, "broker")}`;
   const part = joining === links ? "" : `, ${count(joining)} of them between members`;
   const way = tree.steered ? "each event takes the cheapest paths to those who want it" : `its tree has ${counted(links, "link")}${part}`;
-  const others = tree.filters > 1 ? ` and ${counted(tree.filters - 1, "other filter")}` : "";
-  const wanted = tree.filters ? ` They want ${tree.filter}${others}.` : "";
+  const left = tree.wanted - tree.wants.length;
+  const others = left ? ` and ${counted(left, "other")}` : "";
+  const wanted = tree.wanted ? ` They want: ${tree.wants.join("; ")}${others}.` : "";
+  const clients = tree.clients ? ` Clients: ${tree.clients}.` : "";
   const entering = tree.events === "TRUE" ? "" : ` Events that enter: ${tree.events}`;
-  return `${served}; ${way}.${wanted}${entering}`;
+  return `${served}; ${way}.${wanted}${clients}${entering}`;
 }
 
 function drawTraffic() {
@@ -110,7 +112,9 @@ function describeBroker(broker) {
     into = [into[0] + bytes[leaving ^ 1], into[1] + frames[leaving ^ 1]];
   }
   const told = ([sum, many]) => `${size(sum)} in ${count(many)} frames`;
-  return [[names[broker], `${count(links)} links`], ["", `in: ${told(into)}`], ["", `out: ${told(out)}`]];
+  const rows = [[names[broker], counted(links, "link")], ["", `in: ${told(into)}`], ["", `out: ${told(out)}`]];
+  const clients = plan().clients[broker]; // undefined where no client has a name
+  return clients ? [...rows, ["", `clients: ${clients}`]] : rows;
 }
 
 /** Marks what = {link} or {broker} and shows its numbers beside it; null takes both away. */

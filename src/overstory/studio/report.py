@@ -20,14 +20,13 @@ from pathlib import Path
 from string import Template
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from overstory.errors import UsageError
-from overstory.model.network import Network
 from overstory.studio.data import data_for
 from overstory.studio.layout import coordinates, fitted
 from overstory.studio.links import busiest_links
 from overstory.studio.picture import Picture
+from overstory.studio.subject import Subject
 from overstory.studio.tables import BEHAVIOUR, COSTS, plan_table
 from overstory.studio.text import aligned, as_json, escaped, plain
 from overstory.studio.views import PlanView
@@ -35,22 +34,11 @@ from overstory.studio.views import PlanView
 HERE = Path(__file__).parent
 
 
-def write_report(
-    path: Path,
-    title: str,
-    facts: dict[str, str],
-    network: Network,
-    names: list[str] | None,
-    x: ArrayLike | None,
-    y: ArrayLike | None,
-    plans: Sequence[PlanView],
-    command: str,
-    currency: str = "",
-) -> None:
-    """Whole or not at all. Without names brokers go by their ids, without coordinates by a layout of ours, without a
-    currency costs are bare numbers."""
-    picture = Picture(network, _names(network, names), fitted(coordinates(network, x, y)))
-    _write_whole(path, _page(title, facts, picture, plans, command, currency).encode("utf-8", "replace"))
+def write_report(path: Path, subject: Subject, plans: Sequence[PlanView], command: str) -> None:
+    """Whole or not at all."""
+    points = fitted(coordinates(subject.network, subject.x, subject.y))
+    picture = Picture(subject.network, _names(subject), points)
+    _write_whole(path, _page(subject, picture, plans, command).encode("utf-8", "replace"))
 
 
 def _write_whole(path: Path, content: bytes) -> None:
@@ -69,22 +57,22 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _page(
-    title: str, facts: dict[str, str], picture: Picture, plans: Sequence[PlanView], command: str, currency: str
-) -> str:
+def _page(subject: Subject, picture: Picture, plans: Sequence[PlanView], command: str) -> str:
     cheapest = _cheapest(plans)
-    unit = f", in {escaped(currency)}" if currency else ""
+    unit = f", in {escaped(subject.currency)}" if subject.currency else ""
     drawn = [plan for plan in plans if len(plan.traffic.bytes) == len(picture.network.targets)]
     shown = next((at for at, plan in enumerate(drawn) if plan is cheapest), 0)
     classes = picture.classes(drawn)
     script = (HERE / "page.js").read_text("utf-8")
     return Template((HERE / "page.html").read_text("utf-8")).substitute(
-        title=escaped(title),
+        title=escaped(subject.title),
         policy=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         style=(HERE / "page.css").read_text("utf-8"),
         script=script,
-        facts="".join(f"<div><dt>{escaped(key)}</dt><dd>{escaped(value)}</dd></div>" for key, value in facts.items()),
-        summary=_summary(plans, cheapest, currency),
+        facts="".join(
+            f"<div><dt>{escaped(key)}</dt><dd>{escaped(value)}</dd></div>" for key, value in subject.facts.items()
+        ),
+        summary=_summary(plans, cheapest, subject.currency),
         costs=plan_table("costs", f"What the plans cost{unit}", COSTS, plans, cheapest, bars=True),
         behaviour=plan_table("behaviour", "How the plans behave", BEHAVIOUR, plans, cheapest),
         picture=picture.svg(classes[shown] if drawn else np.zeros(len(picture.pairs), np.int64)),
@@ -123,6 +111,7 @@ def _summary(plans: Sequence[PlanView], cheapest: PlanView | None, currency: str
     return f"<strong>{escaped(cheapest.name)}</strong> is the cheapest, at {cost}{core}."
 
 
-def _names(network: Network, names: list[str] | None) -> list[str]:
-    given: Sequence[str | None] = names if names is not None else [None] * len(network)
-    return [plain(name) if name else f"broker {broker}" for name, broker in zip(given, network.ids, strict=True)]
+def _names(subject: Subject) -> list[str]:
+    ids = subject.network.ids.tolist()
+    given = subject.names or [None] * len(ids)
+    return [plain(name) if name else f"broker {broker}" for name, broker in zip(given, ids, strict=True)]

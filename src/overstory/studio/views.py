@@ -15,3 +15,4 @@ class PlanView(msgspec.Struct, frozen=True):
     scorecard: Scorecard
     traffic: Traffic
     trees: tuple[FlowTree, ...] = ()  # of its largest flows
+    clients: tuple[str, ...] = ()  # in words, by position of the broker that they are attached to; none without names

@@ -22,6 +22,7 @@ from overstory.lab.experiments import (
     trees_topology,
     worth,
 )
+from overstory.model.naming import near_words
 
 EVERY: tuple[Experiment, ...] = (
     trees_sampling.EXPERIMENT,
@@ -48,5 +49,6 @@ EXPERIMENTS = {experiment.name: experiment for experiment in EVERY}
 
 def experiment_named(name: str) -> Experiment:
     if name not in EXPERIMENTS:
-        raise UsageError(f"there is no experiment '{name}'; there are {', '.join(EXPERIMENTS)}")
+        near = near_words(name, EXPERIMENTS) or f"; there are {', '.join(EXPERIMENTS)}"
+        raise UsageError(f"there is no experiment '{name}'{near}")
     return EXPERIMENTS[name]

@@ -35,7 +35,8 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
     starts, roots = (_count(name, parameters[name]) for name in ("starts", "roots"))
     paths = sorted(folder.rglob("*.stp"))
     if not paths:
-        raise UsageError(f"dir={folder}: there are no .stp files")
+        what = "there are no .stp files in it" if Path(folder).is_dir() else "there is no such folder"
+        raise UsageError(f"dir={folder}: {what}; give a folder with SteinLib's files")
     optima = read_optima(folder)
     for path in paths:
         yield {

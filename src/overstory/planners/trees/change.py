@@ -94,7 +94,8 @@ def cost_of(window: Window) -> float:
 
 
 def _added_costs(window: Window, newcomer: Newcomer) -> Floats:
-    """By flow. The newcomer's way is free for as long as the row goes it anyway, and paid from there to its end."""
+    """What the newcomer adds to the cost of each flow. Its way is free for as long as the row goes it anyway, and paid
+    from there to its end."""
     trees, flows = window.trees, np.arange(len(window.flows))
     toward, rest = _ways_to(trees, newcomer.broker)
     added = np.zeros(len(flows))
@@ -172,7 +173,7 @@ def leave(window: Window, member: int) -> Window:
     if flow in member_flow or window.flows[flow] == LATE:
         return left
     kept = np.arange(len(window.flows)) != flow
-    trees = Trees(*(each[kept] for each in window.trees))
+    trees = Trees(*(column[kept] for column in window.trees))
     return left._replace(flows=window.flows[kept], trees=trees, member_flow=member_flow - (member_flow > flow))
 
 
@@ -197,12 +198,12 @@ def _trees_of(network: Network, plan: Plan, flows: Ints, coalesce: bool) -> Tree
     """By flow, the late one first: its tree is the one that routers give it."""
     flow, source, target = (plan.trees[name].to_numpy() for name in ("flow", "source", "target"))
     order = np.argsort(flow, kind="stable")
-    ends = [network.positions(each[order]) for each in (source, target)]
+    ends = [network.positions(end[order]) for end in (source, target)]
     starts, stops = (np.searchsorted(flow[order], flows, side) for side in ("left", "right"))
     begin = np.full(len(flows), TOGETHER) if coalesce else np.arange(1, len(flows) + 1, dtype=np.uint64)
     shape = len(flows), len(network)
     trees = Trees(np.empty(shape, np.int64), np.empty(shape), np.empty(shape), begin)
-    links = [[each[start:stop] for each in ends] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    links = [[end[start:stop] for end in ends] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
     links[0] = [*minimum_spanning_tree(network)]
     for at, (sources, targets) in enumerate(links):
         trees.parent[at], trees.down[at], trees.up[at] = tree_of(network, sources, targets)

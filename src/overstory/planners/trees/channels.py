@@ -49,7 +49,7 @@ class Cell(NamedTuple):
         missed = other.misses - self.misses
         if missed:
             found.append(_cell(hits | {missed}, self.misses))
-        return [each for each in found if each is not None]
+        return [channel for channel in found if channel is not None]
 
 
 def _cell(hits: frozenset[frozenset[int]], misses: frozenset[int]) -> Cell | None:
@@ -92,12 +92,12 @@ class Channels:
 
     @property
     def cost(self) -> float:
-        return sum(sum(each.costs.values()) for each in self.alive.values())
+        return sum(sum(channel.costs.values()) for channel in self.alive.values())
 
     def merge(self, most: int) -> None:
         """Splits the pair of channels whose sum of costs falls most, until none does or there would be more than
         ``most`` different sets of members."""
-        known = {each.owners for each in self.alive.values()}
+        known = {channel.owners for channel in self.alive.values()}
         least = LEAST_GAIN * self.cost
         while self.heap and -self.heap[0][0] > least:
             _, one, other = heapq.heappop(self.heap)
@@ -110,10 +110,10 @@ class Channels:
     def _begin(self) -> None:
         rows_of: list[list[int]] = [[] for _ in self.ground.members]
         for row, filters in enumerate(self.ground.filters):
-            for each in filters:
-                rows_of[each].append(row)
-        owners = [frozenset([each]) for each in range(len(rows_of))]
-        self._grow({each: rows for each, rows in zip(owners, rows_of, strict=True) if rows})
+            for filter_ in filters:
+                rows_of[filter_].append(row)
+        owners = [frozenset([owner]) for owner in range(len(rows_of))]
+        self._grow({owner: rows for owner, rows in zip(owners, rows_of, strict=True) if rows})
         new = [self._add(own, Cell(frozenset([own])), rows) for own, rows in zip(owners, rows_of, strict=True)]
         self._seek(new)
 
@@ -186,8 +186,8 @@ class Channels:
         if not asked:
             return
         members = [brokers_of(ground.members, owners) for owners in asked]
-        roots = [np.array(each, np.int64) for each in asked.values()]
-        out = np.empty(sum(len(each) for each in roots))
+        roots = [np.array(root, np.int64) for root in asked.values()]
+        out = np.empty(sum(len(root) for root in roots))
         flood_costs(links_of(ground.network), _lists(members), _lists(roots), out)
         self.trees += len(asked)
         prices = iter(out.tolist())
@@ -196,7 +196,7 @@ class Channels:
 
 
 def brokers_of(members: list[Ints], owners: Iterable[int]) -> Ints:
-    return np.unique(np.concatenate([members[each] for each in owners]))
+    return np.unique(np.concatenate([members[owner] for owner in owners]))
 
 
 def links_of(network: Network) -> Links:
@@ -204,5 +204,5 @@ def links_of(network: Network) -> Links:
 
 
 def _lists(lists: list[Ints]) -> Lists:
-    offsets = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum([len(items) for items in lists])]).astype(np.int64)
     return Lists(offsets, np.concatenate(lists))

@@ -96,7 +96,7 @@ def clusters_of(ground: Ground, demand: Demand, item_group: Ints, groups: int) -
 
 
 def join(ground: Ground, one: Cluster, other: Cluster) -> Cluster:
-    """Both as one."""
+    """The cluster that has the members of both."""
     rows, offsets, terminals, origin, place = unite(*one[:3], *other[:3])
     new = np.flatnonzero(origin == NEW)
     sizes = np.diff(offsets)[new]

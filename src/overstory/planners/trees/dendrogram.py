@@ -51,9 +51,9 @@ class _Clusters:
     def __init__(self, rows: Rows, leaf_of: Ints, leaves: int) -> None:
         matches = _matches(rows, leaf_of, leaves)
         self.bytes: list[int] = rows.bytes.tolist()
-        self.slots_of = [set(each) for each in _lists(matches)]  # by row
-        self.rows_of = [set(each) for each in _lists(matches.T.tocsr())]
-        self.sizes = [sum(self.bytes[row] for row in each) for each in self.rows_of]
+        self.slots_of = [set(slots) for slots in _lists(matches)]  # by row
+        self.rows_of = [set(rows) for rows in _lists(matches.T.tocsr())]
+        self.sizes = [sum(self.bytes[row] for row in rows) for rows in self.rows_of]
         self.shared: list[Counter[int]] = [Counter() for _ in range(leaves)]
         self.slots = {leaf: leaf for leaf in range(leaves)}  # by number
         self.numbers = list(range(leaves))

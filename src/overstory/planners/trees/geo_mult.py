@@ -60,7 +60,7 @@ def plan(
 def best_groups(demand: Demand, ways: Sequence[str], sizes: Sequence[int], seed: int) -> Groups:
     """Fitted on one part of the sample, chosen on the other."""
     far = distances_between(demand.network)
-    tried = [each for way in ways for each in _tries(demand, things_of(demand, way), far, sizes, seed)]
+    tried = [attempt for way in ways for attempt in _tries(demand, things_of(demand, way), far, sizes, seed)]
     return min(tried, key=lambda each: each.cost).groups
 
 

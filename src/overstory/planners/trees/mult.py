@@ -38,7 +38,7 @@ def compute_multiple_trees_2(ground: Ground, demand: Demand, seeds: Sequence[int
     """MinCostClusters: the cluster of each item. Of equally cheap configurations it is the one with fewest clusters."""
     tree = dendrogram(demand)
     clusters = dict(enumerate(clusters_of(ground, demand, tree.leaf_of, tree.leaves)))
-    costs = {number: compute_tree(ground, each, seeds).cost for number, each in clusters.items()}
+    costs = {number: compute_tree(ground, cluster, seeds).cost for number, cluster in clusters.items()}
     cost = min_cost = sum(costs.values())
     merged = 0
     for number, (one, other) in enumerate(tree.merges.tolist()):

@@ -53,7 +53,7 @@ class _Pairs:
     def __init__(self, ground: Ground, clusters: list[Cluster], seeds: Sequence[int]) -> None:
         self.ground, self.seeds = ground, seeds
         self.clusters = dict(enumerate(clusters))
-        self.costs = {number: compute_tree(ground, each, seeds).cost for number, each in self.clusters.items()}
+        self.costs = {number: compute_tree(ground, cluster, seeds).cost for number, cluster in self.clusters.items()}
         self.sharing: dict[int, set[int]] = {number: set() for number in self.clusters}
         self.made = len(clusters)
         self.heap: list[tuple[float, int, int]] = []

@@ -37,7 +37,7 @@ class Objective:
         begin = np.arange(1, len(found) + 1, dtype=np.uint64)
         if self.coalesce:
             begin[:] = TOGETHER
-        return Trees(parents, np.stack([each.down for each in found]), np.stack([each.up for each in found]), begin)
+        return Trees(parents, np.stack([tree.down for tree in found]), np.stack([tree.up for tree in found]), begin)
 
     def cost(self, groups: Ints, parents: Ints) -> float:
         costs = np.empty(len(self.rows.roots))

@@ -90,7 +90,7 @@ def start_of(scenario: Scenario, demand: Demand, most: int) -> Start:
         leading = np.sort(leading[np.lexsort((leading, -weight[leading]))][: most - 1])
     owner = np.full(len(texts), len(leading))
     owner[leading] = np.arange(len(leading))
-    return Start([texts[each] for each in leading.tolist()], owner[leader], whole)
+    return Start([texts[number] for number in leading.tolist()], owner[leader], whole)
 
 
 def leaders(texts: list[str], weight: list[float]) -> tuple[Ints, Flags]:
@@ -98,14 +98,14 @@ def leaders(texts: list[str], weight: list[float]) -> tuple[Ints, Flags]:
     fewest bytes; of equal filters the first. And whether the two are equal."""
     filters = [parse_filter(text) for text in texts]
     index = CoveringIndex(filters)
-    above = [index.covering(each) for each in filters]
-    equal = [{other for other in above[each] if each in above[other]} | {each} for each in range(len(texts))]
-    top = [set(above[each]) <= equal[each] and min(equal[each]) == each for each in range(len(texts))]
+    above = [index.covering(wanted) for wanted in filters]
+    equal = [{other for other in above[number] if number in above[other]} | {number} for number in range(len(texts))]
+    top = [set(above[number]) <= equal[number] and min(equal[number]) == number for number in range(len(texts))]
     leader = [
-        min((other for other in above[each] if top[other]), key=lambda other: (weight[other], other), default=each)
-        for each in range(len(texts))
+        min((other for other in above[number] if top[other]), key=lambda other: (weight[other], other), default=number)
+        for number in range(len(texts))
     ]
-    whole = [leader[each] in equal[each] for each in range(len(texts))]
+    whole = [leader[number] in equal[number] for number in range(len(texts))]
     return np.array(leader, np.int64), np.array(whole, bool)
 
 
@@ -156,14 +156,14 @@ def _tables(scenario: Scenario, demand: Demand, start: Start, flows: list[Flow])
     if len(members[-1]):
         flows = [*flows, Flow(EVERYTHING, frozenset([len(start.texts)]), False)]
     owner = start.owner_of[demand.item_predicate[demand.item_of]]
-    subscriptions = [np.flatnonzero(owner == each) for each in range(len(members))]
+    subscriptions = [np.flatnonzero(owner == number) for number in range(len(members))]
     joined, trees, filters = _Columns(), _Columns(), _Columns()
     for number, flow in enumerate(flows):
         brokers = brokers_of(members, flow.owners)
         parent = tree_of(demand.network, brokers)
         ends = np.flatnonzero(parent >= 0)
         trees.add(number, parent[ends], ends)
-        joined.add(number, np.sort(np.concatenate([subscriptions[each] for each in flow.owners])))
+        joined.add(number, np.sort(np.concatenate([subscriptions[owner] for owner in flow.owners])))
         if flow.open:
             filters.add(number, *_open_links(parent, brokers, brokers_of(whole, flow.owners)))
     ids, subscription_ids = demand.network.ids, scenario.subscriptions["id"].to_numpy()
@@ -174,7 +174,7 @@ def _tables(scenario: Scenario, demand: Demand, start: Start, flows: list[Flow])
             {
                 "flow": np.arange(len(flows)),
                 "kind": pa.array([TREE] * len(flows), pa.string()),
-                "events": pa.array([each.events for each in flows], pa.string()),
+                "events": pa.array([flow.events for flow in flows], pa.string()),
                 "associations": np.zeros(len(flows), np.int64),
             },
             schema=FLOWS.schema,
@@ -186,7 +186,7 @@ def _tables(scenario: Scenario, demand: Demand, start: Start, flows: list[Flow])
 
 
 class _Columns:
-    """Of a table, flow by flow."""
+    """The columns of a table, which is put together flow by flow."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[Ints, ...]] = []
@@ -214,7 +214,7 @@ def tree_of(network: Network, members: Ints) -> Ints:
 
 def _open_links(parent: Ints, members: Ints, whole: Ints) -> tuple[Ints, Ints]:
     """Directed links with members behind, none of whom wants all: only these need be told to let everything through."""
-    some, all_of_it = counts_below(parent, members), counts_below(parent, whole)
-    down = np.flatnonzero((parent >= 0) & (some > 0) & (all_of_it == 0))
-    up = np.flatnonzero((parent >= 0) & (some < len(members)) & (all_of_it == len(whole)))
+    some_of_it, all_of_it = counts_below(parent, members), counts_below(parent, whole)
+    down = np.flatnonzero((parent >= 0) & (some_of_it > 0) & (all_of_it == 0))
+    up = np.flatnonzero((parent >= 0) & (some_of_it < len(members)) & (all_of_it == len(whole)))
     return np.concatenate([parent[down], up]), np.concatenate([down, parent[up]])

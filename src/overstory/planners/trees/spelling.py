@@ -46,7 +46,7 @@ class Spelling:
 
     def _union(self, filters: frozenset[int]) -> tuple[Box, ...]:
         if filters not in self.unions:
-            self.unions[filters] = simplified([box for each in sorted(filters) for box in self.boxes[each]])
+            self.unions[filters] = simplified([box for number in sorted(filters) for box in self.boxes[number]])
         return self.unions[filters]
 
 

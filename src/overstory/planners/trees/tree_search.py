@@ -100,11 +100,11 @@ def configurations(ground: Ground, demand: Demand, fit: Objective, most: int, se
         Configuration(start.name, start.groups, np.concatenate([cores, common]))
         for start, cores in zip(starts, trees, strict=True)
     ]
-    costs = [fit.cost(each.groups, each.parents) for each in begun]
-    for each, cost in zip(begun, costs, strict=True):
-        yield each
+    costs = [fit.cost(configuration.groups, configuration.parents) for configuration in begun]
+    for configuration, cost in zip(begun, costs, strict=True):
+        yield configuration
         if cost <= HOPELESS * min(costs):
-            yield from _improved(each, ground, demand, fit)
+            yield from _improved(configuration, ground, demand, fit)
 
 
 def _improved(start: Configuration, ground: Ground, demand: Demand, fit: Objective) -> Iterator[Configuration]:
