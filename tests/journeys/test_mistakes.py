@@ -104,8 +104,8 @@ def with_column(name: str, value: object) -> Change:
 
 COMMAND_LINE = [
     Mistake("", USAGE, ("COMMAND", "overstory --help")),
-    Mistake("plann net", USAGE, ("'plann'", "'plan'", "overstory --help")),
-    Mistake("scenario mak localized made", USAGE, ("'mak'", "'make'", "overstory scenario --help")),
+    Mistake("plann net", USAGE, ("'plann'", "near to it: plan", "overstory --help")),
+    Mistake("scenario mak localized made", USAGE, ("'mak'", "near to it: make", "overstory scenario --help")),
     Mistake("compare net --planner spt", USAGE, ("required: --planners", "compare --help")),
     Mistake("compare net --planners spt mst", USAGE, ("'mst' is one argument too many", "compare --help")),
     Mistake("diff spt mst spt", USAGE, ("'spt' is one argument too many",)),
@@ -124,9 +124,7 @@ MAKE = [
     Mistake("scenario make localized made --topology transit-stubb", USAGE, ("did you mean 'transit-stub'?",)),
     Mistake("scenario make localized made --topology zoo:abilene", USAGE, ("near to it are zoo:Abilene",)),
     Mistake("scenario make localized made --topology zoo:Abilene --brokers 5", USAGE, ("11 brokers", "leave out")),
-    Mistake(
-        "scenario make sites made --brokers 30", USAGE, ("no option --brokers", "overstory scenario make sites --help")
-    ),
+    Mistake("scenario make sites made --brokers 30", USAGE, ("no option --brokers", "make sites --help")),
     Mistake(DRAWN, USAGE, ("g.graphml is not there", "a GraphML file")),
     Mistake(DRAWN, FAILED, ("g.graphml has no graphs", "give a GraphML file with one"), {"g.graphml": "not XML"}),
     Mistake(DRAWN, FAILED, ("g.graphml has no nodes", "at least one broker"), graph("")),
@@ -443,7 +441,7 @@ LAB = [
     Mistake("lab report made.html --store net", USAGE, ("nothing has been run into the store net", "lab run NAME")),
 ]
 FILTERS = [
-    Mistake("filter evl 'a > 1'", USAGE, ("'evl'", "'eval'")),
+    Mistake("filter evl 'a > 1'", USAGE, ("'evl'", "near to it: eval")),
     Mistake("filter eval 'a >'", FAILED, ("expected a value, but the filter ends (character 4)", "^")),
     Mistake("filter eval ''", FAILED, ("the filter is empty", "TRUE matches every event")),
     Mistake("filter eval 'a == 1'", FAILED, ("expected a value (character 4)", "equality is one =")),
@@ -458,7 +456,7 @@ FILTERS = [
     Mistake("filter eval 'a > 1' '{}' --events e.jsonl", USAGE, ("give one of EVENT, --events",), {"e.jsonl": "{}"}),
     Mistake("filter eval 'a > 1' --events e.jsonl", USAGE, ("cannot read e.jsonl", "give the path")),
     Mistake("filter eval 'a > 1' --property a", USAGE, ("--property", "NAME=TEXT")),
-    Mistake("filter eval 'a > 1' --dialect mysql", USAGE, ("'mysql'", "'sql'")),
+    Mistake("filter eval 'a > 1' --dialect mysql", USAGE, ("'mysql'", "near to it: sql")),
     Mistake(
         """filter eval 'status = "fail"' '{"status": "fail"}'""",
         OK,

@@ -37,7 +37,7 @@ from overstory.model.folders import check_can_be_made
 from overstory.model.network import Ints, Network
 from overstory.model.scenario import Scenario, write_scenario
 from overstory.model.settings import Settings
-from overstory.model.tables import CHANGES, SUBSCRIPTIONS
+from overstory.model.tables import BROKERS, CHANGES, CLIENTS, SUBSCRIPTIONS
 from overstory.pipeline.importing import opened_log
 from overstory.pipeline.log import ByChance, Log, LogSeen
 from overstory.pipeline.log_options import BAD_VALUES, Reading, Roles
@@ -94,7 +94,8 @@ def import_scenario(folder: Path, what: Import, pipeline: Pipeline) -> Imported:
     by_file = attachments_in(what.attach, overlay) if what.attach is not None else {}
     settings = Settings(name=what.events.name.partition(".")[0] or "import", made_by=_made_by(what, overlay))
     before = attached(subscribers, overlay, by_file).table
-    _check(Scenario(folder, settings, *overlay[:2], before, subscriptions, CHANGES.schema.empty_table()), what)
+    brokers, clients = BROKERS.completed(overlay[0]), CLIENTS.completed(before)
+    _check(Scenario(folder, settings, brokers, overlay[1], clients, subscriptions, CHANGES.schema.empty_table()), what)
     with _beside(folder) as beside, opened_log(pipeline, files, what.roles(), beside, what.reading()) as log:
         pipeline.tell("writing the events")
         events = beside / "events.parquet"

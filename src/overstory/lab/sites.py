@@ -112,10 +112,6 @@ def _clients_and_subscriptions(network: Topology) -> dict[str, pa.Table]:
     }
 
 
-def _table(schema: pa.Schema, columns: dict[str, object]) -> pa.Table:
-    return pa.table({name: columns[name] for name in schema.names}, schema)
-
-
 def _write_events(path: Path, network: Topology, events: int, draw: np.random.Generator) -> None:
     sizes = draw.pareto(1.5, network.brokers) + 0.3  # of the sites: some are large
     with pq.ParquetWriter(path, EVENT_SCHEMA, compression="zstd") as writer:
