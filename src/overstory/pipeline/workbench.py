@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.matching import FilterIndex
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
@@ -21,7 +20,7 @@ from overstory.pipeline.bound import Bound, bound_here
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.match import BROKER, FIT, HELD_OUT, SHARES, reduce_batch
-from overstory.pipeline.predicates import Predicates, parsed
+from overstory.pipeline.predicates import Predicates, index_of
 from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sampled
 from overstory.pipeline.score import counted, scorecard
@@ -106,7 +105,7 @@ class Workbench:
 
 def _reduced(events: pa.RecordBatch, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> pa.RecordBatch:
     """Matches the log and reduces it, as the pipeline does."""
-    index = FilterIndex(parsed(predicates.texts))
+    index = index_of(predicates.texts)
     extra = None
     if brokers is not None and predicates.uses(BROKER):
         publishers, theirs = brokers
