@@ -91,8 +91,8 @@ def verdict(results: dict[Way, Scored]) -> str:
     )
     return (
         f"{OURS.name} {saved}. No plan can cost less than {floor(card.lower_bound):,}, which is certified, so it is at "
-        f"most {card.gap or 0:.1%} above the least possible. It keeps {card.flows} trees and {card.entries_core:,} "
-        f"entries in the brokers' tables, where one tree keeps {tree.entries_core:,}."
+        f"most {card.gap or 0:.1%} above the least possible. It keeps {card.flows} trees and {card.entries_core or 0:,} "
+        f"entries in the brokers' tables, where one tree keeps {tree.entries_core or 0:,}."
     )
 
 

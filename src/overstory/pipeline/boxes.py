@@ -8,7 +8,7 @@ of lists, very many intervals) makes a box that is not *exact*: it is wider than
 
 import pickle
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,7 +38,7 @@ Truths = NDArray[np.bool_]
 KEYS, TEXTS, PRESENT, ABSENT = 0, 1, 2, 3  # kinds of ranges
 ENDLESS = -1  # instead of the text where a range of strings ends
 MOST_PIECES = 256  # boxes that a box is cut into where attributes have several intervals
-AT_ONCE = 1 << 15  # texts of a task: so many are sent to Python together
+AT_ONCE = 1 << 15  # texts that are parsed here, as Spark would take longer to begin
 
 
 class Boxes(NamedTuple):
@@ -134,7 +134,10 @@ def _ranges(name: str, allowed: ValueSet) -> tuple[list[Range], bool]:
 
 def boxes_of(column: pa.Array) -> Boxes:
     """Of texts without nulls. Those that the kernel cannot read are parsed."""
-    reading = Reading(column_of(column))  # type: ignore[arg-type]
+    return _with_parsed(Reading(column_of(column)))  # type: ignore[arg-type]
+
+
+def _with_parsed(reading: Reading) -> Boxes:
     parsed = _Rows()
     for number in np.flatnonzero(~reading.read).tolist():
         text = reading.text(number)
@@ -142,7 +145,7 @@ def boxes_of(column: pa.Array) -> Boxes:
             parsed.add(number, parse_filter(text))
         except FilterError as error:
             parsed.wrong[number] = f"{error.summary()}: {text[:80]}"
-    return _together(len(column), [*_read(reading), *_parsed(parsed)], parsed.wrong)
+    return _together(len(reading.texts), [*_read(reading), *_parsed(parsed)], parsed.wrong)
 
 
 class _Part(NamedTuple):
@@ -263,33 +266,50 @@ def _recoded(part: _Part, which: str, numbers: dict[str, int]) -> Ints:
     return found
 
 
+def _part_of(boxes: Boxes, numbers: Ints) -> _Part:
+    """Boxes whose filters have these numbers."""
+    owner = numbers[np.repeat(np.arange(len(boxes)), np.diff(boxes.offsets))]
+    range_box = np.repeat(np.arange(len(boxes.exact)), np.diff(boxes.range_offsets))
+    said = boxes.attribute.astype(np.int64), boxes.kind, boxes.low, boxes.high
+    return _Part(boxes.names, boxes.texts, owner, boxes.exact, range_box, *said)
+
+
 def joined(several: Sequence[Boxes]) -> Boxes:
     """The filters of all, one after the other."""
     starts = np.cumsum([0, *map(len, several)])
     parts, wrong = [], {}
     for boxes, start in zip(several, starts[:-1].tolist(), strict=True):
-        owner = np.repeat(np.arange(len(boxes)), np.diff(boxes.offsets)) + start
-        range_box = np.repeat(np.arange(len(boxes.exact)), np.diff(boxes.range_offsets))
-        said = boxes.attribute.astype(np.int64), boxes.kind, boxes.low, boxes.high
-        parts.append(_Part(boxes.names, boxes.texts, owner, boxes.exact, range_box, *said))
+        parts.append(_part_of(boxes, np.arange(start, start + len(boxes))))
         wrong |= {number + start: why for number, why in boxes.wrong.items()}
     return _together(int(starts[-1]), parts, wrong)
 
 
-def boxes_on(spark: "SparkSession", column: pa.Array, folder: Path) -> Boxes:
-    """The same as ``boxes_of``, in Spark's workers: parsing takes them long where the kernel cannot read."""
+def boxes_on(spark: Callable[[], "SparkSession"], column: pa.Array, folder: Path) -> Boxes:
+    """The same as ``boxes_of``; where more than a task's worth has to be parsed, Spark's workers do it. ``spark`` is
+    called only then."""
+    reading = Reading(column_of(column))  # type: ignore[arg-type]
+    unread = np.flatnonzero(~reading.read)
+    if len(unread) <= AT_ONCE:
+        return _with_parsed(reading)
+    parts, wrong = [*_read(reading)], {}
+    for numbers, boxes in _parsed_on(spark(), pa.table({"number": unread, "text": column.take(unread)}), folder):
+        parts.append(_part_of(boxes, numbers))
+        wrong |= {int(numbers[at]): why for at, why in boxes.wrong.items()}
+    return _together(len(column), parts, dict(sorted(wrong.items())))
 
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+
+def _parsed_on(spark: "SparkSession", texts: pa.Table, folder: Path) -> Iterator[tuple[Ints, Boxes]]:
+    """Texts in any order, with their numbers, and their boxes."""
+
+    def parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if batch.num_rows:
-                found = pickle.dumps(tuple(boxes_of(batch.column(1))))
-                yield pa.RecordBatch.from_pydict({"first": [batch.column(0)[0].as_py()], "boxes": [found]})
+            found = np.asarray(batch.column("number")), tuple(boxes_of(batch.column("text")))
+            yield pa.RecordBatch.from_pydict({"boxes": [pickle.dumps(found)]})
 
     with tempfile.TemporaryDirectory(dir=folder) as place:
         path = Path(place) / "texts.parquet"
-        table = pa.table({"number": np.arange(len(column)), "text": column})
-        pq.write_table(table, path, row_group_size=AT_ONCE)
-        texts = spark.read.parquet(spark_path(path)).repartitionByRange(spark.sparkContext.defaultParallelism, "number")
-        rows = texts.sortWithinPartitions("number").mapInArrow(read, "first long, boxes binary").toArrow()
-    found = rows.sort_by("first")["boxes"].to_pylist()
-    return joined([Boxes(*pickle.loads(boxes)) for boxes in found] or [boxes_of(column)])
+        pq.write_table(texts, path)
+        rows = spark.read.parquet(spark_path(path)).repartition(2 * spark.sparkContext.defaultParallelism)
+        found = rows.mapInArrow(parse, "boxes binary").toArrow()["boxes"].to_pylist()
+    for numbers, boxes in map(pickle.loads, found):
+        yield numbers, Boxes(*boxes)

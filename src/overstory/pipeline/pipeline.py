@@ -24,13 +24,14 @@ from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
+from overstory.pipeline.boxes import Boxes, boxes_on
 from overstory.pipeline.bursts import Burst, bursts_of, check
 from overstory.pipeline.cache import Arrays, Cache, digest_of
 from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
-from overstory.pipeline.entries import entries_of
+from overstory.pipeline.entries import MOST_UNPRICED, entries_of, is_priced
 from overstory.pipeline.match import BROKER, FIT, ddl, reduced, split
 from overstory.pipeline.match import ROWS as COLUMNS
-from overstory.pipeline.predicates import Predicates
+from overstory.pipeline.predicates import Predicates, distinct
 from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
@@ -89,6 +90,7 @@ class Pipeline:
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
         self._crossings: dict[tuple[Path, bytes, int], Crossings] = {}
         self._caches: dict[Path, Cache] = {}
+        self._boxes: dict[Path, Boxes] = {}
 
     @property
     def spark(self) -> "SparkSession":
@@ -143,8 +145,9 @@ class Pipeline:
 
     def _checked_now(self, scenario: Scenario) -> tuple[list[int], str, int]:
         """The publishers; the bytes of all events, as text, since they may take more than 64 bits; the largest."""
+        boxes = self.boxes(scenario)
         with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
-            problems = problems_of_filters(scenario)
+            problems = problems_of_filters(scenario, boxes)
             log, found = published_in(self.events(scenario), scenario)
         if problems or found:
             raise DataError(f"the scenario {scenario.folder} is not right:", problems + found)
@@ -210,6 +213,15 @@ class Pipeline:
 
     def predicates(self, scenario: Scenario) -> Ints:
         return Predicates().numbers(scenario.subscriptions["filter"])
+
+    def boxes(self, scenario: Scenario) -> Boxes:
+        """For planners: the distinct filters of the subscriptions as arrays, by the numbers of ``predicates``. Kept, as
+        validation asks for them too."""
+        if scenario.folder not in self._boxes:
+            with self._step("reading filters"):
+                texts = distinct(scenario.subscriptions["filter"])[0]
+                self._boxes[scenario.folder] = boxes_on(lambda: self.spark, texts, Path(self._folder.name))
+        return self._boxes[scenario.folder]
 
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
         """For planners: what they may learn from, and select on."""
@@ -295,7 +307,11 @@ class Pipeline:
         """The meter, on the whole log."""
         known, totals = self._counted(scenario, plan)
         bound = self.bound(scenario, plan, known, effort)
-        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound))
+        with self.clock.step("counting entries"):
+            entries = entries_of(plan, known, is_priced(scenario))
+        if entries.core is None:
+            self.note(f"entries are not counted: upkeep is free, and there are more than {MOST_UNPRICED:,} filters")
+        return Score(*scorecard(scenario, plan, known, totals, entries, bound))
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int = EFFORT) -> Scorecard:
         """What it would cost if every event took a Steiner tree of its own, with clients attached as in ``base``."""
@@ -306,7 +322,7 @@ class Pipeline:
     def _counted(self, scenario: Scenario, plan: Plan) -> tuple[Metered, Totals]:
         publishers = self.publishers(scenario)
         with self.clock.step("checking the plan"):
-            problems = problems_of_plan(scenario, plan, publishers)
+            problems = problems_of_plan(scenario, plan, publishers, self._boxes.get(scenario.folder), self.note)
             if problems:
                 raise DataError("the plan breaks the law:", problems)
             known = metered(scenario, plan, publishers)
@@ -329,7 +345,7 @@ class Pipeline:
         """Subscriptions whose removal would uncover most others: see ``bursts``."""
         check(top, threshold)
         publishers = self.publishers(scenario)
-        problems = problems_of_plan(scenario, plan, publishers)
+        problems = problems_of_plan(scenario, plan, publishers, self._boxes.get(scenario.folder), self.note)
         if problems:
             raise DataError("the plan breaks the law:", problems)
         with self._step("predicting bursts"):

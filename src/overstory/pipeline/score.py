@@ -101,8 +101,8 @@ def costs_of(scenario: Scenario, metered: Metered, totals: Totals, entries: Entr
     up = [priced(sizes, metered.up.prices) for sizes in totals.publisher_bytes]
     access = [Fraction(prices.access) * (here + there) for here, there in zip(down, up, strict=True)]
     upkeep = Fraction(scenario.settings.intervals) * (
-        Fraction(prices.upkeep_core) * entries.core
-        + Fraction(prices.upkeep_access) * entries.access
+        Fraction(prices.upkeep_core) * (entries.core or 0)
+        + Fraction(prices.upkeep_access) * (entries.access or 0)
         + Fraction(prices.upkeep_association) * entries.associations
     )
     events = [int(count) for count in totals.counts[:, EVENTS]]

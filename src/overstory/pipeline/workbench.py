@@ -18,7 +18,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
 from overstory.pipeline.bound import Bound, bound_here
 from overstory.pipeline.columns import batch_of
-from overstory.pipeline.entries import entries_of
+from overstory.pipeline.entries import entries_of, is_priced
 from overstory.pipeline.match import BROKER, FIT, HELD_OUT, SHARES, reduce_batch
 from overstory.pipeline.predicates import Predicates, index_of
 from overstory.pipeline.rules import Metered, metered
@@ -81,7 +81,8 @@ class Workbench:
         known, rows = self._known(plan)
         totals = counted([rows], known.rules, known.ways, known.publishers)
         bound = self._bound(known, rows) if bounded else NO_BOUND
-        return scorecard(self.scenario, plan, known, totals, entries_of(plan, known), bound)[0]
+        entries = entries_of(plan, known, is_priced(self.scenario))
+        return scorecard(self.scenario, plan, known, totals, entries, bound)[0]
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int) -> Scorecard:
         """Scores the reference as the pipeline does. Every row is bounded, whatever the effort."""
