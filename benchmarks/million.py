@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Measurement
 from benchmarks.million_made import make_million
@@ -44,13 +45,14 @@ def measured(folder: Path, size: str) -> Iterator[Measurement]:
     yield Measurement("million", f"{size}: of all cores, load {os.getloadavg()[0]:.1f}", max(busy, 0.01), unit="s")
     yield Measurement("million", f"{size}: largest sum of memory", peak / GB, bar=MOST_MEMORY, unit="GB")
     for role in dict.fromkeys(process.role for process in processes):
-        most = max(process.proportional for process in processes if process.role == role)
-        yield Measurement("million", f"{role}, proportional", most / GB, unit="GB")
+        same = [process for process in processes if process.role == role]
+        most, busy = max(process.proportional for process in same), sum(process.busy for process in same)
+        yield Measurement("million", f"{role}, {busy:.0f} s of a core, proportional", most / GB, unit="GB")
     for step, took in said["steps"].items():
         yield Measurement("million", step, max(took, 0.001), unit="s")
 
 
-def run(folder: Path) -> tuple[dict[str, float | dict[str, float]], list[Process], float]:
+def run(folder: Path) -> tuple[dict[str, Any], list[Process], float]:
     command = [sys.executable, "-m", "benchmarks.million", str(folder)]
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(command, stdout=said, text=True)
@@ -61,7 +63,7 @@ def run(folder: Path) -> tuple[dict[str, float | dict[str, float]], list[Process
         return json.load(said), processes, peak
 
 
-def validated_and_scored(folder: Path) -> dict[str, float | dict[str, float]]:
+def validated_and_scored(folder: Path) -> dict[str, Any]:
     if hasattr(os, "sched_setaffinity"):  # what we start inherits it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     start = time.perf_counter()

@@ -128,13 +128,17 @@ def _rows(network: Network, parent: list[int], wanted: list[list[Box]]) -> pa.Ta
 def merged(boxes: list[Box]) -> list[Box]:
     kept = list(dict.fromkeys(boxes))
     while len(kept) > BOXES:
-        one, other = min(combinations(kept, 2), key=lambda pair: _area(_around(*pair)) - _area(pair[0]) - _area(pair[1]))
+        one, other = min(combinations(kept, 2), key=_growth)
         kept = [box for box in kept if box not in (one, other)] + [_around(one, other)]
     return kept
 
 
 def _around(one: Box, other: Box) -> Box:
     return min(one[0], other[0]), max(one[1], other[1]), min(one[2], other[2]), max(one[3], other[3])
+
+
+def _growth(pair: tuple[Box, Box]) -> int:
+    return _area(_around(*pair)) - _area(pair[0]) - _area(pair[1])
 
 
 def _area(box: Box) -> int:

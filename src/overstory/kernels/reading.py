@@ -44,89 +44,82 @@ class Tests(NamedTuple):
 def read_texts(data: Array, offsets: Array) -> Tests:
     size = len(offsets) - 1
     count = np.full(size, UNREAD, np.int64)
-    name, kind = np.empty(4 * size + MOST_TESTS, np.int32), np.empty(4 * size + MOST_TESTS, np.int8)
-    low, high = np.empty(4 * size + MOST_TESTS, np.int64), np.empty(4 * size + MOST_TESTS, np.int64)
+    room = 4 * size + MOST_TESTS + 1
+    name, kind = np.empty(room, np.int32), np.empty(room, np.int8)
+    low, high = np.empty(room, np.int64), np.empty(room, np.int64)
     name_start, name_stop = np.empty(MOST_NAMES, np.int64), np.empty(MOST_NAMES, np.int64)
-    bits = np.empty(1, np.float64)
-    place, names = 0, 0
+    known, bits = np.zeros(1, np.int64), np.empty(1, np.float64)
+    place = 0
     for i in range(size):
-        if len(name) < place + MOST_TESTS + 1:
-            name, kind = with_room(name, place + MOST_TESTS + 1), with_room(kind, place + MOST_TESTS + 1)
-            low, high = with_room(low, place + MOST_TESTS + 1), with_room(high, place + MOST_TESTS + 1)
-        at, stop, first = offsets[i], offsets[i + 1], place
-        if stop - at > MOST_BYTES:
-            continue
-        found = 0
-        while True:
-            at = _skip_blanks(data, at, stop)
-            begin = at
-            at = _skip_name(data, at, stop)
-            if at == begin:
-                found = UNREAD
-                break
-            number, names = _name_number(data, begin, at, name_start, name_stop, names)
-            at = _skip_blanks(data, at, stop)
-            operator, at = _operator(data, at, stop)
-            if operator == NONE or number == NONE:
-                found = UNREAD
-                break
-            at = _skip_blanks(data, at, stop)
-            what, first_key, last_key = NUMBERS, -TOP, TOP
-            if operator == EQUALS and at < stop and data[at] == QUOTE:
-                what, first_key = TEXT, at + 1
-                at = _skip_string(data, at, stop)
-                last_key = at - 1
-            else:
-                key, at = _number(data, at, stop, bits)
-                if at != NONE and operator == BETWEEN:
-                    first_key = key
-                    at = _skip_word(data, _skip_blanks(data, at, stop), stop, "AND")
-                    if at != NONE:
-                        key, at = _number(data, _skip_blanks(data, at, stop), stop, bits)
-                    last_key = key
-                elif operator == LESS:
-                    last_key = key - 1
-                elif operator == LESS_EQUAL:
-                    last_key = key
-                elif operator == GREATER:
-                    first_key = key + 1
-                elif operator == GREATER_EQUAL:
-                    first_key = key
-                else:
-                    first_key = last_key = key
-            if at == NONE:
-                found = UNREAD
-                break
-            same = first
-            while same < place and name[same] != number:
-                same += 1
-            if same < place:
-                if kind[same] != NUMBERS or what != NUMBERS:
-                    found = UNREAD
-                    break
-                low[same], high[same] = max(low[same], first_key), min(high[same], last_key)
-            elif found == MOST_TESTS:
-                found = UNREAD
-                break
-            else:
-                name[place], kind[place], low[place], high[place] = number, what, first_key, last_key
-                place += 1
-                found += 1
-            at = _skip_blanks(data, at, stop)
-            if at == stop:
-                break
-            at = _skip_word(data, at, stop, "AND")
-            if at == NONE:
-                found = UNREAD
-                break
-        if found > 0:
-            for test in range(first, place):
-                if kind[test] == NUMBERS and low[test] > high[test]:
-                    found = NOTHING
-        if found < 0:
-            place = first
-        count[i] = found
-    return Tests(count, name[:place], kind[:place], low[:place], high[:place], name_start[:names], name_stop[:names])
+        room = place + MOST_TESTS + 1
+        name, kind, low, high = (
+            with_room(name, room),
+            with_room(kind, room),
+            with_room(low, room),
+            with_room(high, room),
+        )
+        tests = Tests(count, name[place:], kind[place:], low[place:], high[place:], name_start, name_stop)
+        count[i] = _read_text(data, offsets[i], offsets[i + 1], tests, known, bits)
+        place += max(count[i], 0)
+    every = count, name[:place], kind[:place], low[:place], high[:place], name_start[: known[0]], name_stop[: known[0]]
+    return Tests(*every)
+
+
+@kernel
+def _read_text(data: Array, at: int, stop: int, tests: Tests, known: Array, bits: Array) -> int:
+    """Writes the tests of one text to the first places. Returns how many there are, or UNREAD, or NOTHING."""
+    count = 0
+    if stop - at > MOST_BYTES:
+        return UNREAD
+    while True:
+        begin = _skip_blanks(data, at, stop)
+        at = _skip_name(data, begin, stop)
+        name = _name_number(data, begin, at, tests, known) if at > begin else NONE
+        operator, at = _operator(data, _skip_blanks(data, at, stop), stop)
+        if name == NONE or operator == NONE:
+            return UNREAD
+        kind, low, high, at = _constant(data, _skip_blanks(data, at, stop), stop, operator, bits)
+        if at == NONE:
+            return UNREAD
+        place = 0
+        while place < count and tests.name[place] != name:
+            place += 1
+        if place == MOST_TESTS or (place < count and (kind == TEXT or tests.kind[place] == TEXT)):
+            return UNREAD
+        if place < count:
+            low, high = max(low, tests.low[place]), min(high, tests.high[place])
+        tests.name[place], tests.kind[place], tests.low[place], tests.high[place] = name, kind, low, high
+        count = max(count, place + 1)
+        at = _skip_blanks(data, at, stop)
+        if at == stop:
+            break
+        at = _skip_word(data, at, stop, "AND")
+        if at == NONE:
+            return UNREAD
+    for place in range(count):
+        if tests.kind[place] == NUMBERS and tests.low[place] > tests.high[place]:
+            return NOTHING
+    return count
+
+
+@kernel
+def _constant(data: Array, at: int, stop: int, operator: int, bits: Array) -> tuple[int, int, int, int]:
+    """What a comparison with the constant here lets through: its kind, low and high; and the place behind it, NONE if
+    it is anything else than a plain number or string."""
+    if operator == EQUALS and at < stop and data[at] == QUOTE:
+        behind = _skip_string(data, at, stop)
+        return TEXT, at + 1, behind - 1, behind
+    low, at = _number(data, at, stop, bits)
+    high = low
+    if operator == BETWEEN and at != NONE:
+        at = _skip_word(data, _skip_blanks(data, at, stop), stop, "AND")
+        if at != NONE:
+            high, at = _number(data, _skip_blanks(data, at, stop), stop, bits)
+    elif operator == LESS or operator == LESS_EQUAL:
+        low, high = -TOP, high - (operator == LESS)
+    elif operator == GREATER or operator == GREATER_EQUAL:
+        low, high = low + (operator == GREATER), TOP
+    return NUMBERS, low, high, at
 
 
 @kernel
@@ -166,19 +159,21 @@ def _skip_name(data: Array, at: int, stop: int) -> int:
 
 
 @kernel
-def _name_number(data: Array, start: int, stop: int, starts: Array, stops: Array, names: int) -> tuple[int, int]:
-    """The number of a name, and how many there are now; NONE if there are too many."""
-    for known in range(names):
-        if stops[known] - starts[known] == stop - start:
+def _name_number(data: Array, start: int, stop: int, tests: Tests, known: Array) -> int:
+    """The number of a name, of which so many are known; NONE if there are too many."""
+    starts, stops = tests.name_start, tests.name_stop
+    for name in range(known[0]):
+        if stops[name] - starts[name] == stop - start:
             i = 0
-            while i < stop - start and data[starts[known] + i] == data[start + i]:
+            while i < stop - start and data[starts[name] + i] == data[start + i]:
                 i += 1
             if i == stop - start:
-                return known, names
-    if names == len(starts):
-        return NONE, names
-    starts[names], stops[names] = start, stop
-    return names, names + 1
+                return name
+    if known[0] == len(starts):
+        return NONE
+    starts[known[0]], stops[known[0]] = start, stop
+    known[0] += 1
+    return known[0] - 1
 
 
 @kernel

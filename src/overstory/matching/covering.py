@@ -218,8 +218,8 @@ class CoveringIndex:
 
 
 def covering_pairs(reading: Reading) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-    """Which of many filters cover which, for those that are boxes of numbers alone: see ``kernels.cover.all_enclosing``.
-    None if some are anything else. Such a box covers another iff it encloses it, so no filter need be parsed."""
+    """Which of many filters cover which, as ``kernels.cover.all_enclosing`` has it. None unless all are just boxes of
+    numbers. Such a box covers another iff it encloses it, so no filter need be parsed."""
     tests = reading.tests
     if not reading.read.all() or (tests.count < 0).any() or (tests.kind != NUMBERS).any():
         return None

@@ -28,7 +28,7 @@ class Reading:
     @cached_property
     def read(self) -> NDArray[np.bool_]:
         """By text: whether it was read. A keyword that stands where a name is expected is left to the parser."""
-        read = self.tests.count != UNREAD
+        read: NDArray[np.bool_] = self.tests.count != UNREAD
         wrong = np.array([name.upper() in RESERVED for name in self.names], bool)
         if wrong.any():
             read[np.repeat(np.arange(len(read)), np.maximum(self.tests.count, 0))[wrong[self.tests.name]]] = False

@@ -9,6 +9,7 @@ of lists, very many intervals) makes a box that is not *exact*: it is wider than
 import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +28,7 @@ from overstory.kernels.keys import SMALLEST, TOP
 from overstory.kernels.reading import NOTHING, TEXT
 from overstory.matching.encoding import said_by
 from overstory.matching.reading import Reading
-from overstory.pipeline.columns import column_of
+from overstory.pipeline.columns import texts_of
 from overstory.pipeline.session import spark_path
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _ranges(name: str, allowed: ValueSet) -> tuple[list[Range], bool]:
 
 def boxes_of(column: pa.Array) -> Boxes:
     """Of texts without nulls. Those that the kernel cannot read are parsed."""
-    return _with_parsed(Reading(column_of(column)))  # type: ignore[arg-type]
+    return _with_parsed(Reading(texts_of(column)))
 
 
 def _with_parsed(reading: Reading) -> Boxes:
@@ -142,10 +143,13 @@ def _with_parsed(reading: Reading) -> Boxes:
     for number in np.flatnonzero(~reading.read).tolist():
         text = reading.text(number)
         try:
-            parsed.add(number, parse_filter(text))
+            parsed.add(number, _parse(text))
         except FilterError as error:
             parsed.wrong[number] = f"{error.summary()}: {text[:80]}"
     return _together(len(reading.texts), [*_read(reading), *_parsed(parsed)], parsed.wrong)
+
+
+_parse = lru_cache(1 << 12)(parse_filter)  # a plan's rows are read to see if they parse, and again to compare them
 
 
 class _Part(NamedTuple):
@@ -277,7 +281,8 @@ def _part_of(boxes: Boxes, numbers: Ints) -> _Part:
 def joined(several: Sequence[Boxes]) -> Boxes:
     """The filters of all, one after the other."""
     starts = np.cumsum([0, *map(len, several)])
-    parts, wrong = [], {}
+    parts: list[_Part] = []
+    wrong: dict[int, str] = {}
     for boxes, start in zip(several, starts[:-1].tolist(), strict=True):
         parts.append(_part_of(boxes, np.arange(start, start + len(boxes))))
         wrong |= {number + start: why for number, why in boxes.wrong.items()}
@@ -287,11 +292,12 @@ def joined(several: Sequence[Boxes]) -> Boxes:
 def boxes_on(spark: Callable[[], "SparkSession"], column: pa.Array, folder: Path) -> Boxes:
     """The same as ``boxes_of``; where more than a task's worth has to be parsed, Spark's workers do it. ``spark`` is
     called only then."""
-    reading = Reading(column_of(column))  # type: ignore[arg-type]
+    reading = Reading(texts_of(column))
     unread = np.flatnonzero(~reading.read)
     if len(unread) <= AT_ONCE:
         return _with_parsed(reading)
-    parts, wrong = [*_read(reading)], {}
+    parts = [*_read(reading)]
+    wrong: dict[int, str] = {}
     for numbers, boxes in _parsed_on(spark(), pa.table({"number": unread, "text": column.take(unread)}), folder):
         parts.append(_part_of(boxes, numbers))
         wrong |= {int(numbers[at]): why for at, why in boxes.wrong.items()}

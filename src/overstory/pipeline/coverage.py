@@ -8,12 +8,12 @@ that stand together at a broker are asked about by their hull first. Only what i
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.errors import Problem
 from overstory.kernels.forest import Forest
 from overstory.kernels.holding import (
-    HELD,
     LEFT_OUT,
     NOT_WHOLE,
     ONCE,
@@ -157,17 +157,12 @@ def _room(pool: Pool, unions: Ints) -> tuple[int, int]:
 
 def behind_links(wanted: Wanted, rows: Ints) -> Asked:
     """Rows between brokers. Groups are the members at a node of a flow's tree, in preorder."""
-    plan, brokers = wanted.plan, len(wanted.scenario.network)
-    tables = plan.filters, plan.trees
-    (flow, source, target), tree = (
-        (wanted.flow_numbers(table["flow"].to_numpy()), *(_positions(wanted, table[end]) for end in ("source", "target")))
-        for table in tables
-    )
-    flow, source, target = flow[rows], source[rows], target[rows]
+    brokers = len(wanted.scenario.network)
+    tree, (flow, source, target) = _links(wanted, wanted.plan.trees), _links(wanted, wanted.plan.filters.take(rows))
     inner = np.isin(tree[0], flow)
     ends = [tree[0][inner] * brokers + end[inner] for end in tree[1:]]
     nodes = np.unique(np.concatenate(ends))
-    here, there, offsets = both_ways(*(np.searchsorted(nodes, end) for end in ends), len(nodes))
+    _, there, offsets = both_ways(np.searchsorted(nodes, ends[0]), np.searchsorted(nodes, ends[1]), len(nodes))
     parent, depth = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
     root_forest(offsets, there, parent, depth)
     forest = Forest(parent, depth)
@@ -179,8 +174,11 @@ def behind_links(wanted: Wanted, rows: Ints) -> Asked:
     return Asked(rows[kept], spans, *_grouped(number, wanted.want, len(nodes)))
 
 
-def _positions(wanted: Wanted, ids: object) -> Ints:
-    return wanted.scenario.network.positions(ids.to_numpy())  # type: ignore[attr-defined]
+def _links(wanted: Wanted, table: pa.Table) -> tuple[Ints, Ints, Ints]:
+    """The numbers of flows, and the positions of both ends."""
+    positions = wanted.scenario.network.positions
+    ends = positions(table["source"].to_numpy()), positions(table["target"].to_numpy())
+    return wanted.flow_numbers(table["flow"].to_numpy()), *ends
 
 
 def _spans(forest: Forest, parent: Ints, one: Ints, other: Ints, down: NDArray[np.bool_]) -> Ints:

@@ -32,7 +32,7 @@ from overstory.matching.covering import covering_pairs
 from overstory.matching.reading import Reading
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
-from overstory.pipeline.columns import column_of
+from overstory.pipeline.columns import texts_of
 from overstory.pipeline.rules import Metered
 
 Ints = NDArray[np.int64]
@@ -85,7 +85,7 @@ class Covers(NamedTuple):
 @lru_cache(maxsize=2)
 def covers_of(texts: tuple[str, ...]) -> Covers:
     """Kept, since one plan after the other asks for those of the same subscriptions."""
-    found = covering_pairs(Reading(column_of(pa.array(texts, pa.large_string()))))
+    found = covering_pairs(Reading(texts_of(pa.array(texts, pa.large_string()))))
     return _parsed_covers(texts) if found is None else _covers(*found)
 
 

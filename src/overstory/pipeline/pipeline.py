@@ -5,7 +5,7 @@ at. Spark starts with the first step that needs it.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from overstory.errors import DataError, EngineError, OverstoryError, Problem
 from overstory.kernels.metering import Totals
+from overstory.matching import freeze
 from overstory.model.folders import fingerprint_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
@@ -27,11 +28,22 @@ from overstory.pipeline.bound import EFFORT, Bound, bound_of
 from overstory.pipeline.boxes import Boxes, boxes_on
 from overstory.pipeline.bursts import Burst, bursts_of, check
 from overstory.pipeline.cache import Arrays, Cache, digest_of
+from overstory.pipeline.candidates import DELAY, Candidates, candidates_on, limits_of, reach_of
 from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
 from overstory.pipeline.entries import MOST_UNPRICED, entries_of, is_priced
-from overstory.pipeline.match import BROKER, FIT, ddl, reduced, split
+from overstory.pipeline.histograms import (
+    ChannelOf,
+    Channels,
+    Histogram,
+    check_channels,
+    filter_channels,
+    grid_channels,
+    histogram_of,
+    told_of,
+)
+from overstory.pipeline.match import BROKER, FIT, ddl, opened, reduced, ship, split
 from overstory.pipeline.match import ROWS as COLUMNS
-from overstory.pipeline.predicates import Predicates, distinct
+from overstory.pipeline.predicates import Predicates, distinct, index_of
 from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
@@ -50,10 +62,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 MEMORY = 1 << 30  # bytes that an index may take before it is cut into shards
 BYTES_A_PREDICATE = 600  # of an index, about
 # Kinds of entries of the cache
 PUBLISHED, ROWS, BOUNDS, SAMPLES, TOTALS, CROSSINGS = "published", "rows", "bound", "sample", "totals", "crossings"
+HISTOGRAMS = "histogram"
 TABLE = "table.parquet"
 T = TypeVar("T")
 N = TypeVar("N", bound=Arrays)
@@ -222,6 +236,35 @@ class Pipeline:
                 texts = distinct(scenario.subscriptions["filter"])[0]
                 self._boxes[scenario.folder] = boxes_on(lambda: self.spark, texts, Path(self._folder.name))
         return self._boxes[scenario.folder]
+
+    def histograms(self, scenario: Scenario, channels: Channels) -> Histogram:
+        """For planners: the bytes of each publisher in each channel, of the events that they may see."""
+        check_channels(scenario, channels)
+        self.validate(scenario)
+
+        def histogram_now() -> Histogram:
+            with self._step("counting events by channel"):
+                return histogram_of(self.events(scenario), self._channels_in_worker(channels))
+
+        return self.counted_once(scenario, HISTOGRAMS, histogram_now, *told_of(channels), kind=Histogram)
+
+    def _channels_in_worker(self, channels: Channels) -> Callable[[], ChannelOf]:
+        if isinstance(channels, Mapping):
+            return partial(grid_channels, {name: [*map(float, edges)] for name, edges in channels.items()})
+        path = Path(tempfile.mkdtemp(dir=self._folder.name))
+        path = path.with_name(f"{path.name}-channels.index")
+        freeze(index_of(channels), path)
+        name = ship(self.spark, path)
+        return lambda: filter_channels(opened(name))
+
+    def candidates(
+        self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = DELAY
+    ) -> Candidates:
+        """For planners: the brokers within reach of each client. ``before`` is, by broker, the delay of what comes
+        there; ``limit`` is for clients that do not say what they allow."""
+        reach, limits = reach_of(scenario, before, by), limits_of(scenario, limit)
+        with self._step("finding brokers in reach"):
+            return candidates_on(self.spark, scenario, reach, limits, Path(self._folder.name))
 
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
         """For planners: what they may learn from, and select on."""

@@ -14,7 +14,7 @@ from overstory.matching import FilterIndex, freeze
 from overstory.matching.reading import Reading
 from overstory.model.folders import MOST_ROWS_NAMED
 from overstory.pipeline.boxes import Boxes, boxes_of
-from overstory.pipeline.columns import column_of
+from overstory.pipeline.columns import texts_of
 
 Ints = NDArray[np.int64]
 STRING = re.compile("'[^']*'")
@@ -40,6 +40,10 @@ class Predicates:
     def numbers(self, column: pa.ChunkedArray, absent: int = -1) -> Ints:
         """Of all texts of a column; ``absent`` for null."""
         texts, codes = distinct(column)
+        if not self.texts:  # all are new
+            self.texts = texts.to_pylist()
+            self._numbers = dict(zip(self.texts, range(len(texts)), strict=True))
+            return np.where(codes < 0, absent, codes)
         known = np.array([self.number(text) for text in texts.to_pylist()] + [absent], np.int64)
         found: Ints = known[codes]
         return found
@@ -61,7 +65,7 @@ class Predicates:
 def index_of(texts: Sequence[str]) -> FilterIndex:
     """An index of filters by their texts, numbered in this order. Most are read without parsing them."""
     index = FilterIndex()
-    index.add_texts(Reading(column_of(pa.array(texts, pa.large_string()))))
+    index.add_texts(Reading(texts_of(pa.array(texts, pa.large_string()))))
     return index
 
 

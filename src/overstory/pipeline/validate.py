@@ -174,12 +174,13 @@ def _negative(values: pa.ChunkedArray, table: str, column: str) -> list[Problem]
 
 def _repeated(values: pa.ChunkedArray, table: str, column: str) -> list[Problem]:
     numbers = values.to_numpy()
-    again = np.setdiff1d(np.arange(len(numbers)), np.unique(numbers, return_index=True)[1]).tolist()
+    order = np.argsort(numbers, kind="stable")
+    again = np.sort(order[1:][numbers[order[1:]] == numbers[order[:-1]]]).tolist()
     return problems_at(again, table, column, lambda row: f"{column} {numbers[row]} has been given above")
 
 
 def _left_out(every: pa.ChunkedArray, given: pa.ChunkedArray, table: str, column: str, what: str) -> list[Problem]:
-    missing = np.setdiff1d(every.to_numpy(), given.to_numpy())
+    missing = np.sort(every.to_numpy()[~np.isin(every.to_numpy(), given.to_numpy())])
     if not len(missing):
         return []
     more = f" ({len(missing):,} such ones)" if len(missing) > 1 else ""
@@ -248,7 +249,8 @@ class _Check:
     def _tree(self, number: int) -> list[Problem]:
         """What is wrong with the tree of a flow, in words."""
         flow = int(self.wanted.flow_ids[number])
-        hosts, entering = (set(self.network.ids[at].tolist()) for at in (self._hosts_of(number), self._entering(number)))
+        hosts = set(self.network.ids[self._hosts_of(number)].tolist())
+        entering = set(self.network.ids[self._entering(number)].tolist())
         rows = self.links.of(flow)
         if not rows:
             every = hosts | entering

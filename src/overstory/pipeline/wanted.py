@@ -52,12 +52,18 @@ class Wanted:
         """Of each distinct want its subscription's filter, events and part; and by row of ``members``, which it is."""
         filters, events = self.filter[self.subscription], self.events[self.flow]
         width = len(self._boxes)
-        further = np.unique(np.stack([events, self.part]), axis=1, return_inverse=True)
-        pairs, pair = further[0], further[1].reshape(-1)
-        keys, which = np.unique(filters * max(pairs.shape[1], 1) + pair, return_inverse=True)
-        assert width * max(pairs.shape[1], 1) < 2**63
-        one, other = np.divmod(keys, max(pairs.shape[1], 1))
-        return np.stack([one, *pairs[:, other]]), which.reshape(-1)
+        if not self._is_shared:
+            used, which = np.unique(filters, return_inverse=True)
+            return np.stack([used, *np.full((2, len(used)), self.everything)]), which
+        pairs, pair = np.unique(events * width + self.part, return_inverse=True)
+        keys, which = np.unique(filters * max(len(pairs), 1) + pair, return_inverse=True)
+        one, other = np.divmod(keys, max(len(pairs), 1))
+        return np.stack([one, *np.divmod(pairs[other], width)]), which
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether some member wants less than its subscription does."""
+        return bool((self.events != self.everything).any() or (self.part != self.everything).any())
 
     @cached_property
     def pooled(self) -> tuple[Pool, Ints]:
