@@ -3,6 +3,7 @@
 import random
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,7 @@ TYPES = {
     "here": pa.bool_(),
     "words": pa.list_(pa.string()),
 }
-VALUES = {
+VALUES: dict[str, list[Any]] = {
     "x": [None, -1.0, 1.0, 1.5, 2.0, 5.0, 6.0],
     "y": [None, 1, 3, 4],
     "kind": [None, "", "a", "ab", "b", "c"],
@@ -123,7 +124,8 @@ def test_what_does_not_parse_is_named() -> None:
 
 
 def equal(one: Boxes, other: Boxes) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one[:-1], other[:-1], strict=True)) and one.wrong == other.wrong
+    columns: list[tuple[Any, Any]] = list(zip(one[:-1], other[:-1], strict=True))
+    return all(np.array_equal(a, b) for a, b in columns) and one.wrong == other.wrong
 
 
 @given(chosen, chosen)

@@ -80,7 +80,9 @@ class Coverage:
         unions, filters = self.wanted.want[asked.members], self.wanted.row[asked.rows]
         groups = Groups(asked.offsets, unions, hulls_of(pool, asked.offsets, unions))
         work = work_for(domains, *_room(pool, filters))
-        found, doubts, count = rows_left_out(pool, domains, filters, asked.spans, groups, work, self.comparing.left)
+        found, doubts, count = rows_left_out(
+            pool, domains, filters, asked.spans, groups, work, max(self.comparing.left, 0)
+        )
         sure = np.flatnonzero(found != NONE)
         lost = dict(zip(asked.rows[sure].tolist(), asked.members[found[sure]].tolist(), strict=True))
         self.trusted_rows += count - len(doubts)
