@@ -149,7 +149,7 @@ def test_entries_of_many_filters_are_counted_only_where_they_cost_something(
     known = metered(scenario, plan, np.zeros(0, np.int64))
     whole = counted(scenario, plan)
     assert entries_of(plan, known, priced=False) == whole
-    monkeypatch.setattr("overstory.pipeline.entries.MOST_UNPRICED", 0)
+    monkeypatch.setattr("overstory.pipeline.entries.MOST_UNPRICED", -1)
     monkeypatch.setattr("overstory.pipeline.entries.covers_of", None)  # nobody asks which filters cover which
     assert entries_of(plan, known, priced=False) == Entries(None, None, whole.associations)
     monkeypatch.undo()
@@ -174,7 +174,7 @@ def test_a_score_without_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     scenario = dataclasses.replace(scenario, settings=msgspec.structs.replace(scenario.settings, prices=Prices()))
     plan = random_plan(random.Random(2), scenario)
     whole = Workbench(scenario).score(plan)
-    monkeypatch.setattr("overstory.pipeline.entries.MOST_UNPRICED", 0)
+    monkeypatch.setattr("overstory.pipeline.entries.MOST_UNPRICED", -1)
     card = Workbench(scenario).score(plan)
     assert card == msgspec.structs.replace(whole, entries_core=None, entries_access=None)
     assert msgspec.json.decode(msgspec.json.encode(card))["entries_core"] is None
