@@ -16,7 +16,7 @@ from overstory.kernels.store import with_room
 from overstory.kernels.texts import EQUAL
 
 NUMBERS, TEXT = 0, 1  # kinds of tests
-UNREAD, NOTHING = -1, -2  # instead of a count of tests: left to the parser; matches no event
+UNREAD, NOTHING = NONE, NONE - 1  # instead of a count of tests: left to the parser; matches no event
 MOST_TESTS = 16  # of a filter, after those of one attribute have become one
 MOST_NAMES = 1024  # that are told apart; a log has fewer columns
 MOST_BYTES = 4096  # of a text

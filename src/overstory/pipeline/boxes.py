@@ -25,6 +25,7 @@ from overstory.filters.box import Box
 from overstory.filters.cuts import intervals
 from overstory.filters.value_sets import NEXT, Booleans, Numbers, Presence, Strings, ValueSet
 from overstory.kernels.keys import SMALLEST, TOP
+from overstory.kernels.nothing import NONE
 from overstory.kernels.reading import NOTHING, TEXT
 from overstory.matching.encoding import said_by
 from overstory.matching.reading import Reading
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 KEYS, TEXTS, PRESENT, ABSENT = 0, 1, 2, 3  # kinds of ranges
-ENDLESS = -1  # instead of the text where a range of strings ends
+ENDLESS = NONE  # instead of the text where a range of strings ends
 MOST_PIECES = 256  # boxes that a box is cut into where attributes have several intervals
 AT_ONCE = 1 << 15  # texts that are parsed here, as Spark would take longer to begin
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from overstory.errors import DataError, UsageError
+from overstory.kernels.nothing import NONE
 from overstory.matching.matcher import Matcher
 from overstory.model.scenario import Scenario
 from overstory.pipeline.columns import batch_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Channels: TypeAlias = Sequence[str] | Mapping[str, Sequence[float]]  # filters, or the edges of each attribute
-NOWHERE, SEVERAL = -1, -2  # instead of the channel of an event
+NOWHERE, SEVERAL = NONE, NONE - 1  # instead of the channel of an event
 KEYS = ("part", "publisher", "channel")
 COLUMNS = pa.schema([(name, pa.int64()) for name in (*KEYS, "events", "bytes")])
 Batches = Iterable[pa.RecordBatch]
