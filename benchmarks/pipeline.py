@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from benchmarks.measure import Measurement
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
-from overstory.matching import FilterIndex, FrozenIndex, freeze
+from overstory.matching import FrozenIndex, freeze
 from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.match import ROWS, ddl, matching, ship, split
 from overstory.pipeline.pipeline import Pipeline
-from overstory.pipeline.predicates import parsed
+from overstory.pipeline.predicates import index_of
 from overstory.pipeline.rules import metered
 from overstory.pipeline.score import totals_of
 from overstory.planners.defaults import attachments
@@ -73,7 +73,7 @@ def match(quick: bool) -> Iterator[Measurement]:
         for count in (50, 100) if quick else (10_000, 100_000):
             texts, columns = write_filters(count)
             path = folder / f"{count}.index"
-            freeze(FilterIndex(parsed(texts)), path)
+            freeze(index_of(texts), path)
             name = ship(pipeline.spark, path)
 
             def run(name: str = name) -> None:

@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import bounds, containment, filters, index, pipeline, routing, scale, trees
+from benchmarks import bounds, containment, filters, index, million, pipeline, routing, scale, trees
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -18,6 +18,7 @@ SUBJECTS: dict[str, Subject] = {
     "spark-score": pipeline.score,
     "bound": bounds.bound,
     "scale": scale.scale,
+    "million": million.million,
     "trees": trees.quality,
     "trees-speed": trees.speed,
     "route-subscribe": routing.subscribe,

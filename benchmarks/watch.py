@@ -26,17 +26,26 @@ class Process(NamedTuple):
 
 def watch(process: "subprocess.Popen[str]") -> list[Process]:
     """Until it ends: it, and all that it started. Empty where there is no /proc."""
+    return watched(process)[0]
+
+
+def watched(process: "subprocess.Popen[str]") -> tuple[list[Process], float]:
+    """And the most bytes, proportional, that all of them together had at one look."""
     found: dict[int, Process] = {}
+    peak = 0.0
     while process.poll() is None:
+        together = 0.0
         for each in _family(process.pid):
             try:
                 seen = _look(each, process.pid)
             except (OSError, KeyError):
                 continue  # it has just ended
+            together += seen.proportional
             before = found.get(each, seen)
             found[each] = Process(seen.role, *map(max, before[1:], seen[1:]))
+        peak = max(peak, together)
         time.sleep(EVERY)
-    return list(found.values())
+    return list(found.values()), peak
 
 
 def _family(root: int) -> list[int]:

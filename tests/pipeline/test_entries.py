@@ -1,19 +1,23 @@
 """Entries, against a count of every link's filters one by one."""
 
+import dataclasses
 import random
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from overstory import Filter, parse_filter
 from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario
+from overstory.model.settings import Prices
 from overstory.model.tables import PATHS
-from overstory.pipeline.entries import Entries, entries_of
+from overstory.pipeline.entries import Entries, _parsed_covers, covers_of, entries_of, is_priced
 from overstory.pipeline.rules import metered
+from overstory.pipeline.workbench import Workbench
 
 from ..plans import random_plan, random_scenario
 
@@ -132,3 +136,57 @@ def test_a_plan_of_nothing(tmp_path: Path) -> None:
         {"attachments": attachments.from_pylist(rows, schema=attachments.schema)},
     )
     assert entries(scenario, plan) == Entries(0, 0, 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_entries_of_many_filters_are_counted_only_where_they_cost_something(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And without them there is still a score, with the same cost."""
+    dice = random.Random(seed)
+    scenario = random_scenario(dice, tmp_path / "scenario")
+    plan = random_plan(dice, scenario)
+    known = metered(scenario, plan, np.zeros(0, np.int64))
+    whole = counted(scenario, plan)
+    assert entries_of(plan, known, priced=False) == whole
+    monkeypatch.setattr("overstory.pipeline.entries.MOST_UNPRICED", -1)
+    monkeypatch.setattr("overstory.pipeline.entries.covers_of", None)  # nobody asks which filters cover which
+    assert entries_of(plan, known, priced=False) == Entries(None, None, whole.associations)
+    monkeypatch.undo()
+    assert entries_of(plan, known, priced=True) == whole
+
+
+def test_what_is_priced(tmp_path: Path) -> None:
+    free = random_scenario(random.Random(1), tmp_path / "scenario")
+    for prices, intervals, priced in (
+        (Prices(), 1.0, False),
+        (Prices(upkeep_association=1.0), 1.0, False),
+        (Prices(upkeep_core=1.0), 1.0, True),
+        (Prices(upkeep_access=1.0), 1.0, True),
+        (Prices(upkeep_access=1.0), 0.0, False),
+    ):
+        settings = msgspec.structs.replace(free.settings, prices=prices, intervals=intervals)
+        assert is_priced(dataclasses.replace(free, settings=settings)) is priced
+
+
+def test_a_score_without_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = random_scenario(random.Random(2), tmp_path / "scenario")
+    scenario = dataclasses.replace(scenario, settings=msgspec.structs.replace(scenario.settings, prices=Prices()))
+    plan = random_plan(random.Random(2), scenario)
+    whole = Workbench(scenario).score(plan)
+    monkeypatch.setattr("overstory.pipeline.entries.MOST_UNPRICED", -1)
+    card = Workbench(scenario).score(plan)
+    assert card == msgspec.structs.replace(whole, entries_core=None, entries_access=None)
+    assert msgspec.json.decode(msgspec.json.encode(card))["entries_core"] is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_covers_in_columns_are_those_of_parsed_filters(seed: int) -> None:
+    dice = random.Random(seed)
+    texts = tuple(
+        f"x >= {low} AND x < {low + dice.randint(1, 4)}" + dice.choice(["", " AND y > 1", " AND y > 2.0", " AND y > 2"])
+        for low in (dice.randint(0, 4) for _ in range(40))
+    )
+    found, parsed = covers_of(texts), _parsed_covers(texts)
+    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(found, parsed, strict=True))
+    assert len(found.above)

@@ -15,10 +15,11 @@ from overstory.model.access import access_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
-from overstory.model.settings import Limits, Prices, Settings
+from overstory.model.settings import Curves, Limits, Prices, Settings
 from overstory.model.tables import ATTACHMENTS, BROKERS, CLIENTS, LINKS, PLAN_TABLES, SUBSCRIPTIONS
 from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.limits import bytes_at, shares_of
+from overstory.pipeline.score import on_curve
 from overstory.planners.chains import make_plan
 from overstory.routing.law import Event, Law
 
@@ -178,3 +179,24 @@ def test_where_access_is_free_the_bound_on_the_whole_is_nothing(tmp_path: Path) 
     card = scored(line(tmp_path / "a", Limits()))
     assert (card.bound_total, card.gap_total) == (0.0, None)
     assert Prices().access == 0
+
+
+def test_a_curve_is_straight_between_its_points_and_goes_on_beyond_them() -> None:
+    curve = ((10.0, 5.0), (20.0, 6.0))
+    expected = {0: 0, 1: 0.5, 10: 5, 15: 5.5, 20: 6, 40: 8}
+    assert {size: float(on_curve(curve, size)) for size in expected} == expected
+    assert [float(on_curve(((0.0, 3.0),), size)) for size in (0, 1, 9)] == [0, 3, 3]
+    assert [float(on_curve(((4.0, 2.0),), size)) for size in (2, 4, 8)] == [1, 2, 4]
+
+
+def test_upkeep_by_a_curve_is_that_of_the_clients_of_each_flow(tmp_path: Path) -> None:
+    """Three clients want something, and all are in one flow. A straight curve is the price for each client."""
+    scenario = line(tmp_path / "a", Limits())
+    plan = make_plan("mst", scenario, Steps(), {})
+
+    def upkeep(**settings: Any) -> float:
+        here = msgspec.structs.replace(scenario.settings, intervals=2.0, **settings)
+        return meter(Scenario(scenario.folder, here, *(getattr(scenario, name) for name in TABLES)), plan)[0].upkeep
+
+    assert upkeep(curves=Curves(((3.0, 7.0),))) == 14.0
+    assert upkeep(curves=Curves(((1.0, 0.25),))) == upkeep(prices=Prices(upkeep_access=0.25)) == 1.5

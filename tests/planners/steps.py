@@ -1,6 +1,7 @@
 """What planners ask of the pipeline, answered without Spark, one event after the other."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +11,18 @@ from numpy.typing import NDArray
 from overstory.filters import parse_filter
 from overstory.kernels.distances import distances_to
 from overstory.kernels.steiner import graph_of, steiner_trees
+from overstory.model.access import access_of
 from overstory.model.scenario import Scenario
+from overstory.model.values import Attributes
+from overstory.pipeline.boxes import Boxes, boxes_of
+from overstory.pipeline.candidates import Candidates
+from overstory.pipeline.histograms import Histogram
 from overstory.planners.trees.demand import demand_of
 
 from ..plans import events_of
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Sample(NamedTuple):
@@ -27,6 +34,27 @@ class Sample(NamedTuple):
     share: float
 
 
+def plain_channel(channels: Sequence[str] | Mapping[str, Sequence[float]], attributes: Attributes) -> int:
+    if not isinstance(channels, Mapping):
+        (found,) = [number for number, text in enumerate(channels) if parse_filter(text).matches(attributes)]
+        return found
+    channel = 0
+    for name, edges in channels.items():
+        value = attributes.get(name)
+        bins = len(edges) + 1 if value is None else sum(edge <= value for edge in edges)  # type: ignore[operator]
+        channel = channel * (len(edges) + 2) + bins
+    return channel
+
+
+def is_linked(scenario: Scenario, client: int, broker: int) -> bool:
+    """Without a metric only links that are listed lead anywhere, and the one to the client's own broker."""
+    if scenario.settings.access.metric != "none":
+        return True
+    rows = scenario.links.to_pylist()
+    homes = {row["id"]: row["broker"] for row in scenario.clients.to_pylist()}
+    return homes[client] == broker or any({row["source"], row["target"]} == {client, broker} for row in rows)
+
+
 class Steps:
     def publishers(self, scenario: Scenario) -> Ints:
         return np.unique(np.array([event.publisher for event in events_of(scenario)], np.int64))
@@ -35,6 +63,35 @@ class Steps:
         texts = scenario.subscriptions["filter"].to_pylist()
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         return np.array([numbers[text] for text in texts], np.int64)
+
+    def boxes(self, scenario: Scenario) -> Boxes:
+        return boxes_of(pa.array(dict.fromkeys(scenario.subscriptions["filter"].to_pylist())))
+
+    def histograms(self, scenario: Scenario, channels: Sequence[str] | Mapping[str, Sequence[float]]) -> Histogram:
+        """The last of five events is held out, the fourth is to choose by."""
+        sums: dict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0])
+        for event in events_of(scenario):
+            if event.id % 5 < 4:
+                counted = sums[event.id % 5 // 3, event.publisher, plain_channel(channels, event.attributes)]
+                counted[0] += 1
+                counted[1] += event.bytes
+        rows = [(*key, *sums[key]) for key in sorted(sums)]
+        return Histogram(*np.array(rows, np.int64).reshape(-1, 5).T)
+
+    def candidates(
+        self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = "delay"
+    ) -> Candidates:
+        """Each pair of a client and a broker by itself."""
+        links, ids = access_of(scenario), scenario.network.ids
+        clients = scenario.clients["id"].to_numpy()
+        words = np.zeros((len(clients), -(-len(ids) // 64)), np.uint64)
+        for row, client in enumerate(clients.tolist()):
+            for at, broker in enumerate(ids.tolist()):
+                toll = links.down(np.array([client]), np.array([broker]))
+                needed = toll.prices[0] if by == "price" else toll.delays[0] + (0.0 if before is None else before[at])
+                if needed <= (np.inf if limit is None else limit) and is_linked(scenario, client, broker):
+                    words[row, at // 64] |= np.uint64(1 << at % 64)
+        return Candidates(clients, words)
 
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
         """The last of five events is held out, the fourth is to choose by."""

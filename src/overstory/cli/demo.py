@@ -33,6 +33,7 @@ from overstory.errors import UsageError
 from overstory.lab.sites import make_sites
 from overstory.model.folders import check_can_be_made
 from overstory.model.scenario import SETTINGS_FILE, Scenario, read_scenario
+from overstory.model.scorecard import Scorecard
 from overstory.pipeline.pipeline import Pipeline
 
 EVENTS = 1_000_000
@@ -103,9 +104,15 @@ def verdict(results: dict[Way, Scored]) -> str:
     )
     return (
         f"{OURS.name} {saved}. No plan can cost less than {floor(card.lower_bound):,}, which is certified, so it is at "
-        f"most {card.gap or 0:.1%} above the least possible. It keeps {card.flows} trees and {card.entries_core:,} "
-        f"entries in the brokers' tables, where one tree keeps {tree.entries_core:,}."
+        f"most {card.gap or 0:.1%} above the least possible. It keeps {card.flows} trees{_state(card, tree)}."
     )
+
+
+def _state(card: Scorecard, tree: Scorecard) -> str:
+    """Entries are not counted where they cost nothing and are very many."""
+    if card.entries_core is None or tree.entries_core is None:
+        return ""
+    return f" and {card.entries_core:,} entries in the brokers' tables, where one tree keeps {tree.entries_core:,}"
 
 
 def _compared(cost: float, other: float) -> str:

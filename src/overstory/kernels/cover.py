@@ -53,6 +53,27 @@ def enclosed(*arrays: Array) -> Array:
 
 
 @kernel
+def all_enclosing(store: Store, offsets: Array, ranges: Array) -> tuple[Array, Array, Array]:
+    """Of all filters of an index at once, each of one box: filter i has the ranges between offsets i and i + 1, in the
+    order of their attributes. Returned are by filter the first that equals it; and between two offsets those that
+    enclose it, itself among them."""
+    count = len(offsets) - 1
+    same, starts = np.arange(count), np.zeros(count + 1, np.int64)
+    every, total = np.empty(2 * count + 16, np.int64), 0
+    for i in range(count):
+        mine = ranges[offsets[i] : offsets[i + 1]]
+        found = _found(store, mine.ravel(), True)
+        every = with_room(every, total + len(found))
+        for other in found:
+            every[total] = other
+            total += 1
+            if other < same[i] and np.array_equal(ranges[offsets[other] : offsets[other + 1]], mine):
+                same[i] = other
+        starts[i + 1] = total
+    return same, starts, every[:total]
+
+
+@kernel
 def _found(store: Store, ranges: Array, outward: bool) -> Array:
     words, (lows, highs) = store.words, _spread(store, ranges)
     rows = np.empty(WIDEST, np.int64)

@@ -22,15 +22,18 @@ from overstory.errors import UsageError
 from overstory.filters.boxes import Box
 from overstory.filters.filter import Filter, checked_filter
 from overstory.filters.value_sets import Booleans, Faces, Keywords, Numbers, Strings, ValueSet
-from overstory.kernels.cover import enclosed, enclosing
+from overstory.kernels.cover import all_enclosing, enclosed, enclosing
 from overstory.kernels.keys import TOP
+from overstory.kernels.reading import NUMBERS, write_message
 from overstory.kernels.store import LIVE_BOXES, LIVE_LEAVES
 from overstory.matching.encoding import said_by
 from overstory.matching.filing import Filing
 from overstory.matching.matcher import bytes_of
+from overstory.matching.reading import Reading
 
 MOST_HULLS = 8  # that a filter is filed by
 STEP = 1 << 40  # between labels that come in order
+CHUNK = 4096  # filters that a kernel files at once
 
 Face = tuple[str, type]  # an attribute, and what it is taken for: a number, a string, or a list of words
 Limit = int | str | None  # a key, or a text; None is beyond all texts
@@ -212,6 +215,27 @@ class CoveringIndex:
                 last = self._labels[face].near(high, below=not outward) if isinstance(high, str) else high
                 words += (number, TOP if first is None else first, TOP if last is None else last)
         return np.array(words, np.int64)
+
+
+def covering_pairs(reading: Reading) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+    """Which of many filters cover which, as ``kernels.cover.all_enclosing`` has it. None unless all are just boxes of
+    numbers. Such a box covers another iff it encloses it, so no filter need be parsed."""
+    tests = reading.tests
+    if not reading.read.all() or (tests.count < 0).any() or (tests.kind != NUMBERS).any():
+        return None
+    filing, numbers = Filing(), np.arange(len(tests.count))
+    for attribute in range(len(reading.names)):
+        filing.attribute(attribute)
+    filing.next_numbers(len(numbers))
+    attributes = np.arange(len(reading.names))
+    for start in range(0, len(numbers), CHUNK):
+        some = numbers[start : start + CHUNK]
+        message = write_message(tests, reading.starts, some, some, attributes, reading.texts.data)
+        filing.add_message(*message, splitting=False)
+    filing.finish()
+    order = np.lexsort((tests.name, np.repeat(numbers, tests.count)))
+    ranges = np.stack([tests.name[order].astype(np.int64), tests.low[order], tests.high[order]], axis=1)
+    return all_enclosing(filing.store, np.append(reading.starts, len(order)), ranges)
 
 
 class Labels:

@@ -1,6 +1,7 @@
 """The part of an index that changes: records of boxes go in under the number of their filter, and out again."""
 
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,18 +43,28 @@ class Filing:
         Returns the numbers of the filters, and the opaque tests of those of their boxes that are new. Without
         ``splitting``, which is faster for many, ``finish`` is to be called in the end.
         """
-        numbers = self._next_numbers(len(counts))
+        numbers = self.next_numbers(len(counts))
+        return numbers, self.add_as(numbers, counts, records, splitting)
+
+    def add_as(
+        self, numbers: Sequence[int], counts: list[int], records: list[int], splitting: bool
+    ) -> NDArray[np.int64]:
+        """Does the same for filters that have their numbers. Returns the opaque tests."""
         message = array("q", [len(counts), len(self._texts), *numbers, *counts, *self._tags, *records])
         words, data = np.frombuffer(message, np.int64), NO_TEXT
         if self._texts:
             data = np.frombuffer(bytearray().join(self._texts), np.uint8)
             self._tags.clear()
             self._texts.clear()
+        return self.add_message(words, data, splitting)
+
+    def add_message(self, words: NDArray[np.int64], data: NDArray[np.uint8], splitting: bool) -> NDArray[np.int64]:
+        """Adds what ``kernels.boxes.add_filters`` is told. Returns the opaque tests."""
         needed, opaque = add_filters(self.store, words, data, splitting)
         if needed:
             self.make_room(needed)
             _, opaque = add_filters(self.store, words, data, splitting)
-        return numbers, opaque
+        return opaque
 
     def token(self, attribute: int, kind: int, text: str) -> int:
         """What stands for a token in the records that are added next."""
@@ -83,7 +94,7 @@ class Filing:
         self.store.attributes["facts"][number] = NONE
         self.store.counts[ATTRIBUTES] = number + 1
 
-    def _next_numbers(self, count: int) -> list[int]:
+    def next_numbers(self, count: int) -> list[int]:
         """Numbers for new filters. Those that were given back last come first."""
         numbers = [self._free.pop() for _ in range(min(count, len(self._free)))]
         if len(numbers) == count:

@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 from overstory.filters.boxes import Box
 from overstory.filters.evaluate import compile_condition
 from overstory.filters.filter import Filter, checked_filter
+from overstory.filters.parse import parse_filter
 from overstory.kernels.match import Scratch
+from overstory.kernels.reading import write_message
 from overstory.kernels.store import Store
 from overstory.matching.arithmetic import Comparison, comparison_of
 from overstory.matching.encoding import Numbering, write_records
 from overstory.matching.filing import Filing
 from overstory.matching.matcher import Matcher
 from overstory.matching.memory import Grown
+from overstory.matching.reading import Reading
 from overstory.model.values import Attributes
 
 CHUNK = 4096  # filters that are turned into records before a kernel takes them
@@ -113,6 +116,25 @@ class FilterIndex(Matcher):
             self._filing.finish()
         return np.array(numbers, np.int64)
 
+    def add_texts(self, reading: Reading) -> NDArray[np.int64]:
+        """Adds the filters of texts, all of which have to parse; those that a kernel has read without parsing them.
+        Returns their numbers."""
+        numbers = np.array(self._filing.next_numbers(len(reading.texts)), np.int64)
+        attributes = np.array([self.numbers[name] for name in reading.names], np.int64)
+        for start in range(0, len(numbers), CHUNK):
+            chosen = np.arange(start, min(start + CHUNK, len(numbers)))
+            read = chosen[reading.read[chosen]]
+            if len(read):
+                given = reading.tests, reading.starts, read, numbers[read], attributes, reading.texts.data
+                self._filing.add_message(*write_message(*given), splitting=False)
+            others = chosen[~reading.read[chosen]]
+            if len(others):
+                parsed = [parse_filter(reading.text(i)) for i in others.tolist()]
+                self._file(numbers[others].tolist(), parsed, splitting=False)
+        if len(numbers):
+            self._filing.finish()
+        return numbers
+
     def remove(self, number: int) -> None:
         for opaque in self._filing.remove(number):
             test = self.tests[opaque]
@@ -121,6 +143,11 @@ class FilterIndex(Matcher):
                 del self.tests[opaque], self._opaque_numbers[test.box.key()]
 
     def _add(self, filters: Sequence[Filter], splitting: bool) -> list[int]:
+        numbers = self._filing.next_numbers(len(filters))
+        self._file(numbers, filters, splitting)
+        return numbers
+
+    def _file(self, numbers: Sequence[int], filters: Sequence[Filter], splitting: bool) -> None:
         counts: list[int] = []
         records: list[int] = []
         for wanted in filters:
@@ -128,10 +155,8 @@ class FilterIndex(Matcher):
             for box in wanted.boxes:
                 count += write_records(box, self._numbering, records)
             counts.append(count)
-        numbers, opaques = self._filing.add(counts, records, splitting)
-        for opaque in opaques:
+        for opaque in self._filing.add_as(numbers, counts, records, splitting):
             self.tests[opaque].uses += 1
-        return numbers
 
     def _opaque(self, box: Box) -> int:
         key = box.key()

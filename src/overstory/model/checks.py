@@ -75,8 +75,8 @@ def problems_of(scenario: Tables) -> list[Problem]:
 
 def _twice(ids: pa.ChunkedArray, table: str, column: str) -> list[Problem]:
     values = ids.to_numpy()
-    _, first = np.unique(values, return_index=True)
-    again = np.setdiff1d(np.arange(len(values)), first).tolist()
+    order = np.argsort(values, kind="stable")
+    again = np.sort(order[1:][values[order[1:]] == values[order[:-1]]]).tolist()
     return problems_at(again, table, column, lambda row: f"{values[row]} has been used above")
 
 

@@ -32,8 +32,8 @@ class Scorecard(msgspec.Struct, frozen=True):
     discards: int  # copies that a client threw away
     core_bytes: int
     access_bytes: int
-    entries_core: int
-    entries_access: int
+    entries_core: int | None  # None where upkeep costs nothing, and too many filters would have to be compared
+    entries_access: int | None
     flows: int
     mean_delay: float | None  # milliseconds from publisher to subscriber, over all copies
     max_delay: float | None

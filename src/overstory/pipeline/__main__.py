@@ -9,7 +9,7 @@ import pyarrow as pa
 from overstory.kernels.branching import Candidates, Places, Rows, lowest_hops
 from overstory.kernels.distances import KINDS
 from overstory.kernels.ways import ways_from
-from overstory.matching import FilterIndex, FrozenIndex, freeze
+from overstory.matching import FrozenIndex, freeze
 from overstory.model.plan import Header, Plan
 from overstory.model.scenario import read_scenario, write_scenario
 from overstory.model.settings import Settings
@@ -20,7 +20,7 @@ from overstory.pipeline.effort import ALL, NONE
 from overstory.pipeline.entries import entries_of
 from overstory.pipeline.flood import flood_prices
 from overstory.pipeline.match import reduce_batch
-from overstory.pipeline.predicates import parsed
+from overstory.pipeline.predicates import index_of
 from overstory.pipeline.rules import metered
 from overstory.pipeline.score import counted
 from overstory.pipeline.steiner import crossed, ground_of
@@ -52,7 +52,7 @@ def use_every_kernel(folder: Path) -> None:
     scenario = read_scenario(folder / "scenario")
     plan = Plan.of(Header("", scenario.fingerprint), PLAN)
     known = metered(scenario, plan, np.array([2]))
-    freeze(FilterIndex(parsed(known.predicates.texts)), folder / "index")
+    freeze(index_of(known.predicates.texts), folder / "index")
     (events,) = EVENTS.append_column("$part", pa.array([0])).to_batches()
     rows = reduce_batch(events, *FrozenIndex(folder / "index").match_batch(batch_of(events)))
     counted([rows], known.rules, known.ways, known.publishers)

@@ -33,6 +33,13 @@ def column_of(values: pa.Array) -> Column:
     return Numbers(np.asarray(filled), present)
 
 
+def texts_of(values: pa.Array) -> Texts:
+    """A column of strings."""
+    found = column_of(values)
+    assert isinstance(found, Texts)
+    return found
+
+
 def _text(values: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     width = np.int64 if pa.types.is_large_string(values.type) else np.int32
     _, offsets, data = values.buffers()

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.filters import parse_filter
@@ -27,31 +28,59 @@ from overstory.kernels.forest import Forest
 from overstory.kernels.metering import Rules
 from overstory.kernels.nothing import NONE
 from overstory.matching import CoveringIndex
+from overstory.matching.covering import covering_pairs
+from overstory.matching.reading import Reading
 from overstory.model.plan import Plan
+from overstory.model.scenario import Scenario
+from overstory.pipeline.columns import texts_of
 from overstory.pipeline.rules import Metered
 
 Ints = NDArray[np.int64]
 AT_ONCE = 1 << 22  # pairs of a broker and a covering filter that are looked at together
+MOST_UNPRICED = 20_000  # different filters whose entries are counted although nobody pays for them
 
 
 class Entries(NamedTuple):
-    core: int
-    access: int
+    """None where they were not counted."""
+
+    core: int | None
+    access: int | None
     associations: int
+    clients: tuple[int, ...] = ()  # by flow: those that have a share of it
 
 
-def entries_of(plan: Plan, metered: Metered) -> Entries:
+def entries_of(plan: Plan, metered: Metered, priced: bool = True) -> Entries:
+    """Where they are not ``priced``, core and access are counted only if there are few different filters: which of them
+    cover which is then worth its time only to those who want to see it."""
     rules = metered.rules
+    associations = int(plan.flows["associations"].to_numpy().sum())
     numbers, wanted = np.unique(
         np.repeat(np.arange(len(rules.member_offsets) - 1), np.diff(rules.member_offsets)), return_inverse=True
     )
+    clients = clients_of_flows(rules)
+    if not priced and len(numbers) > MOST_UNPRICED:
+        return Entries(None, None, associations, clients)
     covers = covers_of(tuple(metered.predicates.texts[number] for number in numbers.tolist()))
     wanted = covers.same[wanted]
     return Entries(
         _core_entries(rules, wanted, covers),
         _access_entries(rules, wanted, covers),
-        int(plan.flows["associations"].to_numpy().sum()),
+        associations,
+        clients,
     )
+
+
+def clients_of_flows(rules: Rules) -> tuple[int, ...]:
+    """How many clients have a share of each flow."""
+    groups = max(len(rules.group_size), 1)
+    flow, group = np.divmod(np.unique(rules.member_flow * groups + rules.member_group), groups)
+    sizes = np.bincount(flow, rules.group_size[group], len(rules.flow_events))
+    return tuple(sizes.astype(np.int64).tolist())
+
+
+def is_priced(scenario: Scenario) -> bool:
+    prices = scenario.settings.prices
+    return scenario.settings.intervals > 0 and (prices.upkeep_core > 0 or prices.upkeep_access > 0)
 
 
 class Covers(NamedTuple):
@@ -67,6 +96,20 @@ class Covers(NamedTuple):
 @lru_cache(maxsize=2)
 def covers_of(texts: tuple[str, ...]) -> Covers:
     """Kept, since one plan after the other asks for those of the same subscriptions."""
+    found = covering_pairs(Reading(texts_of(pa.array(texts, pa.large_string()))))
+    return _parsed_covers(texts) if found is None else _covers(*found)
+
+
+def _covers(same: Ints, offsets: Ints, above: Ints) -> Covers:
+    """Of all pairs, those between filters that stand for their equals."""
+    one, above = np.repeat(np.arange(len(same)), np.diff(offsets)), same[above]
+    kept = (same[one] == one) & (above != one)
+    one, above = np.divmod(np.unique(one[kept] * max(len(same), 1) + above[kept]), max(len(same), 1))
+    return Covers(same, np.searchsorted(one, np.arange(len(same) + 1)), above)
+
+
+def _parsed_covers(texts: tuple[str, ...]) -> Covers:
+    """For filters of any kind."""
     filters = list(map(parse_filter, texts))
     index = CoveringIndex(filters)
     same = np.arange(len(filters))

@@ -30,7 +30,7 @@ def forest_of(given: Numbered) -> dict[str, NDArray[Any]]:
     place = np.full(len(tree_flows) * brokers, NONE, np.int32)
     place[node_keys] = np.arange(len(node_keys))
     ends = place[tree * brokers + one], place[tree * brokers + other]
-    here, there, offsets = _both_ways(*ends, len(node_keys))
+    here, there, offsets = both_ways(*ends, len(node_keys))
     source, target = (node_keys % brokers)[here], (node_keys % brokers)[there]
     parent, depth = np.empty(len(node_keys), np.int64), np.empty(len(node_keys), np.int64)
     root_forest(offsets, there, parent, depth)
@@ -78,7 +78,7 @@ def _broker_rows(given: Numbered, flow: Ints, source: Ints, target: Ints) -> Int
     return pairs_looked_up((flow, source * brokers + target), keys, predicate)
 
 
-def _both_ways(one: Ints, other: Ints, nodes: int) -> tuple[Ints, Ints, Ints]:
+def both_ways(one: Ints, other: Ints, nodes: int) -> tuple[Ints, Ints, Ints]:
     """Undirected edges as directed ones, by their ends; and offsets by the first. Linear, where sorting is not."""
     ends = np.concatenate([one, other]), np.concatenate([other, one])
     matrix = coo_array((np.ones(len(ends[0]), bool), ends), shape=(nodes, nodes)).tocsr()

@@ -5,7 +5,7 @@ at. Spark starts with the first step that needs it.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
@@ -18,20 +18,33 @@ from numpy.typing import NDArray
 
 from overstory.errors import DataError, EngineError, OverstoryError, Problem
 from overstory.kernels.metering import Totals
+from overstory.matching import freeze
 from overstory.model.folders import fingerprint_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
+from overstory.pipeline.boxes import Boxes, boxes_on
 from overstory.pipeline.bursts import Burst, bursts_of, check
 from overstory.pipeline.cache import Arrays, Cache, digest_of
+from overstory.pipeline.candidates import DELAY, Candidates, candidates_on, limits_of, reach_of
 from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
-from overstory.pipeline.entries import entries_of
+from overstory.pipeline.entries import MOST_UNPRICED, entries_of, is_priced
+from overstory.pipeline.histograms import (
+    ChannelOf,
+    Channels,
+    Histogram,
+    check_channels,
+    filter_channels,
+    grid_channels,
+    histogram_of,
+    told_of,
+)
 from overstory.pipeline.least_access import least_access, together
-from overstory.pipeline.match import BROKER, FIT, ddl, reduced, split
+from overstory.pipeline.match import BROKER, FIT, ddl, opened, reduced, ship, split
 from overstory.pipeline.match import ROWS as COLUMNS
-from overstory.pipeline.predicates import Predicates
+from overstory.pipeline.predicates import Predicates, distinct, index_of
 from overstory.pipeline.rules import Metered, listed, metered
 from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
@@ -50,10 +63,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 MEMORY = 1 << 30  # bytes that an index may take before it is cut into shards
 BYTES_A_PREDICATE = 600  # of an index, about
 # Kinds of entries of the cache
 PUBLISHED, ROWS, BOUNDS, SAMPLES, TOTALS, CROSSINGS = "published", "rows", "bound", "sample", "totals", "crossings"
+HISTOGRAMS = "histogram"
 TABLE = "table.parquet"
 T = TypeVar("T")
 N = TypeVar("N", bound=Arrays)
@@ -90,6 +105,7 @@ class Pipeline:
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
         self._crossings: dict[tuple[Path, bytes, int], Crossings] = {}
         self._caches: dict[Path, Cache] = {}
+        self._boxes: dict[Path, Boxes] = {}
 
     @property
     def spark(self) -> "SparkSession":
@@ -144,8 +160,9 @@ class Pipeline:
 
     def _checked_now(self, scenario: Scenario) -> tuple[list[int], str, int]:
         """The publishers; the bytes of all events, as text, since they may take more than 64 bits; the largest."""
+        boxes = self.boxes(scenario)
         with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
-            problems = problems_of_filters(scenario)
+            problems = problems_of_filters(scenario, boxes)
             log, found = published_in(self.events(scenario), scenario)
         if problems or found:
             raise DataError.about(f"the scenario {scenario.folder}", problems + found)
@@ -211,6 +228,44 @@ class Pipeline:
 
     def predicates(self, scenario: Scenario) -> Ints:
         return Predicates().numbers(scenario.subscriptions["filter"])
+
+    def boxes(self, scenario: Scenario) -> Boxes:
+        """For planners: the distinct filters of the subscriptions as arrays, by the numbers of ``predicates``. Kept, as
+        validation asks for them too."""
+        if scenario.folder not in self._boxes:
+            with self._step("reading filters"):
+                texts = distinct(scenario.subscriptions["filter"])[0]
+                self._boxes[scenario.folder] = boxes_on(lambda: self.spark, texts, Path(self._folder.name))
+        return self._boxes[scenario.folder]
+
+    def histograms(self, scenario: Scenario, channels: Channels) -> Histogram:
+        """For planners: the bytes of each publisher in each channel, of the events that they may see."""
+        check_channels(scenario, channels)
+        self.validate(scenario)
+
+        def histogram_now() -> Histogram:
+            with self._step("counting events by channel"):
+                return histogram_of(self.events(scenario), self._channels_in_worker(channels))
+
+        return self.counted_once(scenario, HISTOGRAMS, histogram_now, *told_of(channels), kind=Histogram)
+
+    def _channels_in_worker(self, channels: Channels) -> Callable[[], ChannelOf]:
+        if isinstance(channels, Mapping):
+            return partial(grid_channels, {name: [*map(float, edges)] for name, edges in channels.items()})
+        path = Path(tempfile.mkdtemp(dir=self._folder.name))
+        path = path.with_name(f"{path.name}-channels.index")
+        freeze(index_of(channels), path)
+        name = ship(self.spark, path)
+        return lambda: filter_channels(opened(name))
+
+    def candidates(
+        self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = DELAY
+    ) -> Candidates:
+        """For planners: the brokers within reach of each client. ``before`` is, by broker, the delay of what comes
+        there; ``limit`` is for clients that do not say what they allow."""
+        reach, limits = reach_of(scenario, before, by), limits_of(scenario, limit)
+        with self._step("finding brokers in reach"):
+            return candidates_on(self.spark, scenario, reach, limits, Path(self._folder.name))
 
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
         """For planners: what they may learn from, and select on."""
@@ -296,7 +351,10 @@ class Pipeline:
         """The meter, on the whole log."""
         known, totals = self._counted(scenario, plan)
         bound = self.bound(scenario, plan, known, effort)
-        entries = entries_of(plan, listed(scenario, plan, known))
+        with self.clock.step("counting entries"):
+            entries = entries_of(plan, listed(scenario, plan, known), is_priced(scenario))
+        if entries.core is None:
+            self.note(f"entries are not counted: upkeep is free, and there are more than {MOST_UNPRICED:,} filters")
         return Score(*scorecard(scenario, plan, known, totals, entries, bound, self.least_access(scenario)))
 
     def least_access(self, scenario: Scenario) -> Fraction:
@@ -320,7 +378,8 @@ class Pipeline:
 
     def _counted(self, scenario: Scenario, plan: Plan) -> tuple[Metered, Totals]:
         with self.clock.step("checking the plan"):
-            problems = problems_of_plan(scenario, plan, self.publishers(scenario))
+            known_boxes, publishers = self._boxes.get(scenario.folder), self.publishers(scenario)
+            problems = problems_of_plan(scenario, plan, publishers, known_boxes, self.note)
             if problems:
                 raise DataError("the plan breaks the law:", problems)
         return self._totals(scenario, plan)
@@ -347,7 +406,7 @@ class Pipeline:
         """Subscriptions whose removal would uncover most others: see ``bursts``."""
         check(top, threshold)
         publishers = self.publishers(scenario)
-        problems = problems_of_plan(scenario, plan, publishers)
+        problems = problems_of_plan(scenario, plan, publishers, self._boxes.get(scenario.folder), self.note)
         if problems:
             raise DataError("the plan breaks the law:", problems)
         with self._step("predicting bursts"):

@@ -28,6 +28,7 @@ from overstory.kernels.travel import travel
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
+from overstory.model.settings import Curve
 from overstory.pipeline.bound import Bound
 from overstory.pipeline.entries import Entries
 from overstory.pipeline.exact import dot, priced, rounded, rounded_down
@@ -95,15 +96,32 @@ class Costs(NamedTuple):
         return self.core[part] + self.access[part] + self.upkeep * self.shares[part]
 
 
+def on_curve(curve: Curve, clients: int) -> Fraction:
+    """The price of a flow of so many clients: 0 of none, straight between two points, and beyond the last as it was
+    between the two before."""
+    if clients == 0:
+        return Fraction(0)
+    points = [(Fraction(size), Fraction(price)) for size, price in curve]
+    if points[0][0] > 0:
+        points.insert(0, (Fraction(0), Fraction(0)))
+    if len(points) == 1:
+        return points[0][1]
+    at = next((at for at in range(1, len(points)) if points[at][0] >= clients), len(points) - 1)
+    (before, low), (after, high) = points[at - 1], points[at]
+    return low + (high - low) * (clients - before) / (after - before)
+
+
 def costs_of(scenario: Scenario, metered: Metered, totals: Totals, entries: Entries) -> Costs:
     prices = scenario.settings.prices
     core = [Fraction(prices.core) * priced(sizes, scenario.network.prices) for sizes in totals.link_bytes]
     down = [priced(sizes[metered.client_group], metered.down.prices) for sizes in totals.group_bytes]
     up = [priced(sizes, metered.up.prices) for sizes in totals.publisher_bytes]
     access = [Fraction(prices.access) * (here + there) for here, there in zip(down, up, strict=True)]
+    curve = scenario.settings.curves.upkeep
+    of_access = Fraction(prices.upkeep_access) * (entries.access or 0)
     upkeep = Fraction(scenario.settings.intervals) * (
-        Fraction(prices.upkeep_core) * entries.core
-        + Fraction(prices.upkeep_access) * entries.access
+        Fraction(prices.upkeep_core) * (entries.core or 0)
+        + (sum((on_curve(curve, size) for size in entries.clients), Fraction(0)) if curve else of_access)
         + Fraction(prices.upkeep_association) * entries.associations
     )
     events = [int(count) for count in totals.counts[:, EVENTS]]

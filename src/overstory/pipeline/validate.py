@@ -1,8 +1,8 @@
 """Validate: everything that is wrong with a log, with the filters, or with a plan, said at once."""
 
 from collections import defaultdict
-from functools import lru_cache
-from itertools import combinations
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,11 +15,15 @@ from overstory.filters import Filter, parse_filter
 from overstory.model.folders import problems_at, rows_where
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
-from overstory.model.tables import ALL, EXACT, KINDS, LISTED, MEMBERS, STEERED, WHOLE
+from overstory.model.tables import ALL, EXACT, KINDS, LISTED, STEERED, WHOLE
+from overstory.pipeline.boxes import Boxes, boxes_of
+from overstory.pipeline.comparing import Comparing
+from overstory.pipeline.coverage import Coverage
 from overstory.pipeline.match import BROKER
-from overstory.pipeline.possible import Possible, names_in
-from overstory.pipeline.predicates import problems_with
+from overstory.pipeline.possible import Possible
+from overstory.pipeline.predicates import distinct, problems_with
 from overstory.pipeline.tree_links import TreeLinks, repeated_rows
+from overstory.pipeline.wanted import Wanted, broker_of
 from overstory.routing.written_out import written_out
 
 if TYPE_CHECKING:
@@ -27,11 +31,11 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 MOST_BYTES = 2**62  # of a log; sums are counted in 63 bits
-MOST_COMPARED = 20_000  # pairs of filters that are compared before the rest is taken on trust
 
 
-def problems_of_filters(scenario: Scenario) -> list[Problem]:
-    return problems_with(scenario.subscriptions["filter"], "subscriptions", "filter", reserved=BROKER)
+def problems_of_filters(scenario: Scenario, boxes: Boxes | None = None) -> list[Problem]:
+    """``boxes`` are those of the distinct filters of the subscriptions, if they are known."""
+    return problems_with(scenario.subscriptions["filter"], "subscriptions", "filter", BROKER, boxes)
 
 
 class Published(NamedTuple):
@@ -101,21 +105,33 @@ def repeated_id(events: "DataFrame") -> int | None:
     return found[0] if found else None
 
 
-def problems_of_plan(scenario: Scenario, plan: Plan, publishers: Ints) -> list[Problem]:
-    """How a plan breaks the law on this scenario."""
+def problems_of_plan(
+    scenario: Scenario,
+    plan: Plan,
+    publishers: Ints,
+    boxes: Boxes | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> list[Problem]:
+    """How a plan breaks the law on this scenario. ``boxes`` are those of the distinct filters of the subscriptions, if
+    they are known. ``note`` hears, in a line, what had to be taken on trust."""
     found = _dangling(scenario, plan)
     found += problems_with(plan.flows["events"], "flows", "events")
     found += problems_with(plan.members["part"], "members", "part")
     found += problems_with(plan.filters["filter"], "filters", "filter")
     if found:
         return found  # the rest would only say the same again
+    if boxes is None:
+        boxes = boxes_of(distinct(scenario.subscriptions["filter"])[0])
     plan = written_out(scenario, plan)
     wanting = scenario.subscriptions["id"].filter(_wants_something(scenario, plan))
     found = _left_out(wanting, plan.members["subscription"], "members", "subscription", "is in no flow")
     if found:
         return found
-    check = _Check(scenario, plan, publishers)
-    return check.trees() + check.rows() + check.exactly_once()
+    check = _Check(scenario, plan, publishers, boxes)
+    found = check.trees() + check.rows() + check.exactly_once()
+    if check.trusted():
+        note(check.trusted())
+    return found
 
 
 def _dangling(scenario: Scenario, plan: Plan) -> list[Problem]:
@@ -176,54 +192,33 @@ def _negative(values: pa.ChunkedArray, table: str, column: str) -> list[Problem]
 
 def _repeated(values: pa.ChunkedArray, table: str, column: str) -> list[Problem]:
     numbers = values.to_numpy()
-    again = np.setdiff1d(np.arange(len(numbers)), np.unique(numbers, return_index=True)[1]).tolist()
+    order = np.argsort(numbers, kind="stable")
+    again = np.sort(order[1:][numbers[order[1:]] == numbers[order[:-1]]]).tolist()
     return problems_at(again, table, column, lambda row: f"{column} {numbers[row]} has been given above")
 
 
 def _left_out(every: pa.ChunkedArray, given: pa.ChunkedArray, table: str, column: str, what: str) -> list[Problem]:
-    missing = np.setdiff1d(every.to_numpy(), given.to_numpy())
+    missing = np.sort(every.to_numpy()[~np.isin(every.to_numpy(), given.to_numpy())])
     if not len(missing):
         return []
     more = f" ({len(missing):,} such ones)" if len(missing) > 1 else ""
     return [Problem(table, None, column, f"{column} {missing[0]} {what}{more}")]
 
 
-class Member(NamedTuple):
-    subscription: int
-    part: str | None
-
-
 class _Check:
     """What needs both the scenario and the plan."""
 
-    def __init__(self, scenario: Scenario, plan: Plan, publishers: Ints) -> None:
+    def __init__(self, scenario: Scenario, plan: Plan, publishers: Ints, boxes: Boxes) -> None:
         self.scenario, self.plan, self.network = scenario, plan, scenario.network
-        attached = dict(zip(*(plan.attachments[name].to_pylist() for name in ("client", "broker")), strict=True))
-        owner = dict(zip(*(scenario.subscriptions[name].to_pylist() for name in ("id", "client")), strict=True))
-        self.attached = attached
-        self.text_of = dict(zip(*(scenario.subscriptions[name].to_pylist() for name in ("id", "filter")), strict=True))
-        self.entering = sorted({attached[client] for client in publishers.tolist()})
-        flows = plan.flows.to_pylist()
-        self.flows = {flow["flow"]: flow for flow in flows}
-        self.hosts: dict[int, set[int]] = defaultdict(set)  # by flow: the brokers of its members
-        self.shares: dict[int, list[tuple[int, str | None]]] = defaultdict(list)  # by subscription: flows, and parts
-        self.members_at: dict[tuple[int, int], list[Member]] = defaultdict(list)  # by flow, and by client or broker
-        for flow, subscription, part in zip(
-            *(plan.members[name].to_pylist() for name in MEMBERS.schema.names), strict=True
-        ):
-            client = owner[subscription]
-            self.hosts[flow].add(attached[client])
-            self.shares[subscription].append((flow, part))
-            if plan.filters.num_rows:
-                for end in (client, attached[client]):
-                    self.members_at[flow, end].append(Member(subscription, part))
+        self.entering: list[int] = np.unique(broker_of(plan, publishers)).tolist()
+        self.wanted = Wanted(scenario, plan, boxes, self.entering)
         self.links = TreeLinks(plan.trees)
-        self.possible = Possible(scenario.attributes, self.entering)
-        self.compared = 0
+        self.coverage = Coverage(self.wanted, Comparing(Possible(scenario.attributes, self.entering)))
 
     def trees(self) -> list[Problem]:
         found = []
-        steered = {flow for flow, row in self.flows.items() if row["kind"] in STEERED}
+        flows, kinds = self.wanted.flow_ids.tolist(), self.plan.flows["kind"].to_pylist()
+        steered = {flow for flow, kind in zip(flows, kinds, strict=True) if kind in STEERED}
         for flow in sorted(steered & set(self.links.flows.tolist())):
             what = f"flow {flow} is steered, and has no tree of its own"
             found.append(Problem("trees", self.links.of(flow)[0][0] + 1, "flow", what))
@@ -231,30 +226,50 @@ class _Check:
         for row in strangers[:5].tolist():
             found.append(Problem("trees", row + 1, None, f"there is no link between {self.links.ends_of(row)}"))
         known_bad = steered | set(self.links.flow[strangers].tolist())
-        return found + [problem for flow in self._doubtful(known_bad) for problem in self._tree(flow)]
+        numbers = [number for number, flow in enumerate(flows) if flow not in known_bad]
+        return found + [problem for number in self._doubtful(numbers) for problem in self._tree(number)]
 
-    def _doubtful(self, others: set[int]) -> list[int]:
-        """Flows, without some, whose links are no tree, or not one of all brokers that it must hold."""
-        flows = [flow for flow in self.flows if flow not in others]
-        wanted = [sorted(self.hosts[flow] | set(self._entering(flow))) for flow in flows]
-        sizes = [len(brokers) for brokers in wanted]
-        every = np.fromiter((broker for brokers in wanted for broker in brokers), np.int64, sum(sizes))
-        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        faults = self.links.faults(self.network, np.array(flows, np.int64), offsets, self.network.positions(every))
-        return [flows[at] for at in np.flatnonzero(faults).tolist()]
+    def _doubtful(self, numbers: list[int]) -> list[int]:
+        """Of some flows, those whose links are no tree, or not one of all brokers that it must hold."""
+        size = len(self.network)
+        asked = np.concatenate([self._hosts, *(number * size + self._entering(number) for number in numbers)])
+        offsets, wanted = [0], []
+        keys = np.unique(asked)
+        for number in numbers:
+            first, last = np.searchsorted(keys, [number * size, (number + 1) * size])
+            wanted.append(keys[first:last] - number * size)
+            offsets.append(offsets[-1] + int(last - first))
+        flows = self.wanted.flow_ids[numbers]
+        every = np.concatenate([np.empty(0, np.int64), *wanted])
+        faults = self.links.faults(self.network, flows, np.array(offsets, np.int64), every)
+        return [numbers[at] for at in np.flatnonzero(faults).tolist()]
 
-    def _entering(self, flow: int) -> list[int]:
-        """Brokers at which events may enter a flow that has members, or links."""
-        if not self.hosts[flow] and flow not in self.links:
-            return []
-        events = _parsed(self.flows[flow]["events"])
-        if events is None or any(BROKER not in box.sets for box in events.boxes):
-            return self.entering
-        return [broker for broker in self.entering if any(box.sets[BROKER].contains(broker) for box in events.boxes)]
+    @cached_property
+    def _hosts(self) -> Ints:
+        """The flow and the broker of each member, as one number, ascending."""
+        return np.unique(self.wanted.flow * len(self.network) + self.wanted.broker)
 
-    def _tree(self, flow: int) -> list[Problem]:
+    def _hosts_of(self, number: int) -> Ints:
+        size = len(self.network)
+        first, last = np.searchsorted(self._hosts, [number * size, (number + 1) * size])
+        return self._hosts[first:last] - number * size
+
+    def _entering(self, number: int) -> Ints:
+        """Positions of brokers at which events may enter a flow that has members, or links."""
+        if not len(self._hosts_of(number)) and int(self.wanted.flow_ids[number]) not in self.links:
+            return np.empty(0, np.int64)
+        events = _parsed(self.plan.flows["events"][number].as_py())
+        every = self.entering
+        if events is not None and all(BROKER in box.sets for box in events.boxes):
+            every = [broker for broker in every if any(box.sets[BROKER].contains(broker) for box in events.boxes)]
+        return self.network.positions(np.array(every, np.int64))
+
+    def _tree(self, number: int) -> list[Problem]:
         """What is wrong with the tree of a flow, in words."""
-        rows, hosts, entering = self.links.of(flow), self.hosts[flow], set(self._entering(flow))
+        flow = int(self.wanted.flow_ids[number])
+        hosts = set(self.network.ids[self._hosts_of(number)].tolist())
+        entering = set(self.network.ids[self._entering(number)].tolist())
+        rows = self.links.of(flow)
         if not rows:
             every = hosts | entering
             if not hosts:
@@ -265,7 +280,7 @@ class _Check:
         for broker in neighbours:
             if broker not in reached:
                 pieces += 1
-                reached |= _behind(neighbours, broker, broker) | {broker}
+                reached |= _reached(neighbours, broker)
         circle = len(rows) > len(neighbours) - pieces
         if circle or pieces > 1:
             what = "has a circle" if circle else f"is in {pieces} pieces"
@@ -287,98 +302,41 @@ class _Check:
         again = repeated_rows(flows, sources, targets)
         for at in again.tolist():
             found.append(Problem("filters", at + 1, "target", "this link has a row above, in the same flow"))
-        # A row that lets everything through cannot leave anything out: if its link is there, it is in order.
-        fine = pc.equal(table["filter"], EVERYTHING).to_numpy() & self.links.have(flows, sources, targets)
-        fine[again] = True
-        neighbours: dict[int, dict[int, set[int]]] = {}
-        for number in np.flatnonzero(~fine).tolist():
-            flow, source, target = int(flows[number]), int(sources[number]), int(targets[number])
-            if flow not in neighbours:
-                neighbours[flow] = _neighbours(self.links.of(flow))
-            if target in self.attached:
-                if self.attached[target] != source:
-                    what = f"client {target} is attached to broker {self.attached[target]}, not to {source}"
-                    found.append(Problem("filters", number + 1, "source", what))
-                    continue
-                behind = {target}
-            elif target in neighbours[flow].get(source, ()):
-                behind = _behind(neighbours[flow], source, target)
+        linked = self.links.have(flows, sources, targets)
+        to_client = ~np.isin(targets, self.network.ids)
+        home = np.full(len(targets), -1)
+        home[to_client] = broker_of(self.plan, targets[to_client])
+        standing = np.where(to_client, home == sources, linked)
+        standing_or_said = standing.copy()
+        standing_or_said[again] = True
+        for row in np.flatnonzero(~standing_or_said).tolist():
+            if to_client[row]:
+                what = f"client {targets[row]} is attached to broker {home[row]}, not to {sources[row]}"
             else:
-                what = f"there is no link from {source} to {target} in the tree of flow {flow}"
-                found.append(Problem("filters", number + 1, "target", what))
-                continue
-            lost = self._lost(flow, table["filter"][number].as_py(), behind)
-            if lost is not None:
-                found.append(
-                    Problem("filters", number + 1, "filter", f"it does not cover subscription {lost}, which is behind")
-                )
-        return found
-
-    def _lost(self, flow: int, text: str, behind: set[int]) -> int | None:
-        """A subscription behind the link that surely wants more than the row lets through."""
-        seen = set()
-        for member in (member for end in behind for member in self.members_at.get((flow, end), ())):
-            want = self._wanted(flow, member.subscription, member.part)
-            if want in seen:
-                continue
-            seen.add(want)
-            self.compared += 1
-            if self.compared > MOST_COMPARED:
-                return None
-            if self._leaves_out([text], want):
-                return member.subscription
-        return None
-
-    def _leaves_out(self, texts: list[str], want: str) -> bool:
-        """Whether some possible event that is wanted surely matches none of the texts."""
-        parsed = [part for part in map(_parsed, (want, *texts)) if part is not None]
-        if len(parsed) <= len(texts):
-            return False
-        wanted, whole = parsed[0], parsed[1].union(*parsed[2:])
-        if not whole.leaves_out(wanted):
-            return False
-        possible = self.possible.of(wanted, names_in(parsed[1:]))
-        return possible is not None and whole.leaves_out(possible)
-
-    def _share(self, one: Filter, other: Filter) -> bool:
-        """Whether some possible event surely matches both."""
-        if not one.intersects(other) or not one.is_exact_with(other):
-            return False
-        possible = self.possible.of(one, names_in([one, other]))
-        return possible is not None and possible.intersects(other)
-
-    def _wanted(self, flow: int, subscription: int, part: str | None) -> str:
-        texts = [self.text_of[subscription], self.flows[flow]["events"], part or EVERYTHING]
-        return " AND ".join(f"({text})" for text in texts if text != EVERYTHING) or EVERYTHING
+                what = f"there is no link from {sources[row]} to {targets[row]} in the tree of flow {flows[row]}"
+            found.append(Problem("filters", row + 1, "source" if to_client[row] else "target", what))
+        # A row that lets everything through cannot leave anything out
+        asked = standing & ~pc.equal(table["filter"], EVERYTHING).to_numpy()
+        asked[again] = False
+        return found + self.coverage.rows_too_narrow(np.flatnonzero(asked))
 
     def exactly_once(self) -> list[Problem]:
-        """Of each subscription, the flows' shares are disjoint and cover it. Equal cases are looked at once."""
-        cases: dict[tuple[str, tuple[tuple[int, str | None], ...]], int] = {}
-        plain = {(flow, None) for flow, row in self.flows.items() if row["events"] == EVERYTHING}
-        for subscription, shares in self.shares.items():
-            if len(shares) > 1 or shares[0] not in plain:
-                cases.setdefault((self.text_of[subscription], tuple(shares)), subscription)
-        found = []
-        self.compared = 0
-        for (text, parts), subscription in cases.items():
-            what = self._not_once(text, [self._wanted(flow, subscription, part) for flow, part in parts])
-            if what:
-                found.append(Problem("members", None, "subscription", f"subscription {subscription} {what}"))
-        return found[:20]
+        """Of each subscription, the flows' shares are disjoint and cover it."""
+        return self.coverage.not_once()
 
-    def _not_once(self, text: str, texts: list[str]) -> str:
-        self.compared += 1 + len(texts) * len(texts)  # pairs, and as many again for all of them together
-        if self.compared > MOST_COMPARED:
-            return ""
-        parts = [part for part in map(_parsed, texts) if part is not None]
-        if any(self._share(one, other) for one, other in combinations(parts, 2)):
-            return "is served twice: two of its flows take the same events"
-        return "is not served whole: its flows leave events out" if self._leaves_out(texts, text) else ""
+    def trusted(self) -> str:
+        """What nobody could tell, in words; nothing if all could be told."""
+        counts = (
+            (self.coverage.trusted_rows, "pairs of a row of filters and a subscription behind it"),
+            (self.coverage.trusted_subscriptions, "subscriptions and the flows that share them"),
+        )
+        said = " and ".join(f"{count:,} {what}" for count, what in counts if count)
+        return said and f"taken on trust, as arithmetic and patterns cannot always be compared: {said}"
 
 
-@lru_cache(MOST_COMPARED)
+@lru_cache(1 << 10)
 def _parsed(text: str) -> Filter | None:
-    """None if it is too large, as a conjunction of filters can be: then it is taken on trust."""
+    """None if it is too large."""
     try:
         return parse_filter(text)
     except FilterLimitError:
@@ -393,10 +351,10 @@ def _neighbours(links: list[tuple[int, int, int]]) -> dict[int, set[int]]:
     return found
 
 
-def _behind(neighbours: dict[int, set[int]], source: int, target: int) -> set[int]:
-    found, ahead = {source, target}, [target]
+def _reached(neighbours: dict[int, set[int]], start: int) -> set[int]:
+    found, ahead = {start}, [start]
     while ahead:
         for other in neighbours[ahead.pop()] - found:
             found.add(other)
             ahead.append(other)
-    return found - {source}
+    return found

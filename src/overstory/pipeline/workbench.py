@@ -4,6 +4,7 @@ Experiments try many planners on many small scenarios. There a workbench is fast
 experiment can run beside each other in Spark's tasks. Plans are not validated: the planners' tests do that.
 """
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 
@@ -13,15 +14,24 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.matching import FilterIndex
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
 from overstory.pipeline.bound import Bound, bound_here
+from overstory.pipeline.boxes import Boxes, boxes_of
+from overstory.pipeline.candidates import DELAY, Candidates, candidates_here, limits_of, reach_of
 from overstory.pipeline.columns import batch_of
-from overstory.pipeline.entries import entries_of
+from overstory.pipeline.entries import entries_of, is_priced
+from overstory.pipeline.histograms import (
+    Channels,
+    Histogram,
+    check_channels,
+    filter_channels,
+    grid_channels,
+    histogram_here,
+)
 from overstory.pipeline.match import BROKER, FIT, HELD_OUT, SHARES, reduce_batch
-from overstory.pipeline.predicates import Predicates, parsed
+from overstory.pipeline.predicates import Predicates, distinct, index_of
 from overstory.pipeline.rules import Metered, listed, metered
 from overstory.pipeline.sample import Sample, sampled
 from overstory.pipeline.score import counted, scorecard
@@ -29,6 +39,7 @@ from overstory.pipeline.steiner import Crossings, card_of, crossed, ground_of, w
 from overstory.pipeline.xxhash import hashes_of
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 NO_BOUND = Bound(Fraction(0), Fraction(0), Fraction(0))
 
 
@@ -66,6 +77,20 @@ class Workbench:
     def predicates(self, scenario: Scenario) -> Ints:
         return Predicates().numbers(scenario.subscriptions["filter"])
 
+    def boxes(self, scenario: Scenario) -> Boxes:
+        return boxes_of(distinct(scenario.subscriptions["filter"])[0])
+
+    def histograms(self, scenario: Scenario, channels: Channels) -> Histogram:
+        check_channels(scenario, channels)
+        if isinstance(channels, Mapping):
+            return histogram_here(self._shown, grid_channels(channels))
+        return histogram_here(self._shown, filter_channels(index_of(channels)))
+
+    def candidates(
+        self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = DELAY
+    ) -> Candidates:
+        return candidates_here(scenario, reach_of(scenario, before, by), limits_of(scenario, limit))
+
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
         predicates = Predicates()
         predicates.numbers(scenario.subscriptions["filter"])
@@ -82,9 +107,8 @@ class Workbench:
         known, rows = self._known(plan)
         totals = counted([rows], known.rules, known.ways, known.publishers)
         bound = self._bound(known, rows) if bounded else NO_BOUND
-        return scorecard(
-            self.scenario, plan, known, totals, entries_of(plan, listed(self.scenario, plan, known)), bound
-        )[0]
+        entries = entries_of(plan, listed(self.scenario, plan, known), is_priced(self.scenario))
+        return scorecard(self.scenario, plan, known, totals, entries, bound)[0]
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int) -> Scorecard:
         """Scores the reference as the pipeline does. Every row is bounded, whatever the effort."""
@@ -108,7 +132,7 @@ class Workbench:
 
 def _reduced(events: pa.RecordBatch, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> pa.RecordBatch:
     """Matches the log and reduces it, as the pipeline does."""
-    index = FilterIndex(parsed(predicates.texts))
+    index = index_of(predicates.texts)
     extra = None
     if brokers is not None and predicates.uses(BROKER):
         publishers, theirs = brokers

@@ -1,5 +1,6 @@
 """What a planner may ask of the pipeline, which it gets as an argument and never imports."""
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from overstory.model.scenario import Scenario
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 FIT, CHOOSE = 0, 1  # the parts of the log that a planner may learn from, and select on
 
 
@@ -37,12 +39,89 @@ class Sample(Protocol):
         """Of all rows that there are in these parts."""
 
 
+class Boxes(Protocol):
+    """Filters as unions of boxes. Of filter i the boxes between ``offsets`` i and i + 1, of box j the ranges between
+    ``range_offsets`` j and j + 1, one for each attribute that it speaks of, in their order."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of attributes, ascending."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Where ranges of strings begin and end, ascending."""
+
+    @property
+    def offsets(self) -> Ints: ...
+    @property
+    def range_offsets(self) -> Ints: ...
+    @property
+    def attribute(self) -> NDArray[np.int32]: ...
+    @property
+    def kind(self) -> NDArray[np.int8]:
+        """Of a range: 0 of numbers, 1 of strings (``low`` and ``high`` then are numbers of texts, the last one not
+        within, -1 if there is none), 2 if the attribute is there at all, 3 if it is absent."""
+
+    @property
+    def low(self) -> Ints:
+        """Numbers as keys, both ends within: see ``kernels.keys``, and ``ends`` for the numbers themselves."""
+
+    @property
+    def high(self) -> Ints: ...
+    @property
+    def pure(self) -> NDArray[np.bool_]:
+        """By filter: whether its boxes say just what it says; else they are wider."""
+
+    def ends(self) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Of ranges of numbers: where they begin and end, and whether the ends themselves are outside."""
+
+
+class Histogram(Protocol):
+    """One row for each part of the log, publisher and channel that has events, in this order."""
+
+    @property
+    def part(self) -> Ints: ...
+    @property
+    def publisher(self) -> Ints: ...
+    @property
+    def channel(self) -> Ints: ...
+    @property
+    def events(self) -> Ints: ...
+    @property
+    def bytes(self) -> Ints: ...
+
+
+class Candidates(Protocol):
+    """Of client i, bit b % 64 of word b // 64 of row i tells whether broker b, by its position, is within reach."""
+
+    @property
+    def clients(self) -> Ints:
+        """Their ids, in the order of the table."""
+
+    @property
+    def words(self) -> NDArray[np.uint64]: ...
+
+
 class Steps(Protocol):
     def publishers(self, scenario: Scenario) -> Ints:
         """The clients that published, ascending."""
 
     def predicates(self, scenario: Scenario) -> Ints:
         """The number of each subscription's filter: equal filters have the same."""
+
+    def boxes(self, scenario: Scenario) -> Boxes:
+        """The distinct filters of the subscriptions, by the numbers of ``predicates``."""
+
+    def histograms(self, scenario: Scenario, channels: Sequence[str] | Mapping[str, Sequence[float]]) -> Histogram:
+        """Of the parts fit and choose. Channels are a partition of all events: filters, of which each event matches
+        one, or a grid, given by the edges of each attribute."""
+
+    def candidates(
+        self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = "delay"
+    ) -> Candidates:
+        """The brokers through which events reach each client in time: what they took to the broker (``before``), and
+        the delay of the access link, are at most what the client allows, or ``limit`` where it does not say. By
+        ``price``: a byte on the access link costs at most the limit."""
 
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
         """Of the parts fit and choose, in an order that depends on nothing but their content. Where there are more than
