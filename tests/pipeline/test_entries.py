@@ -58,7 +58,10 @@ def counted(scenario: Scenario, plan: Plan) -> Entries:
             else:
                 side = behind(links, u, v)
                 core += uncovered([wanted for owner, wanted in members if broker_of[owner] in side])
-    return Entries(core, access, sum(plan.flows["associations"].to_pylist()))
+    flows = plan.flows["flow"].to_pylist()
+    shares = {(row["flow"], wants[row["subscription"]][0]) for row in plan.members.to_pylist()}
+    clients = tuple(sum(flow == number for number, _ in shares) for flow in flows)
+    return Entries(core, access, sum(plan.flows["associations"].to_pylist()), clients)
 
 
 def uncovered(filters: list[Filter]) -> int:
@@ -135,7 +138,7 @@ def test_a_plan_of_nothing(tmp_path: Path) -> None:
         Header("none", scenario.fingerprint),
         {"attachments": attachments.from_pylist(rows, schema=attachments.schema)},
     )
-    assert entries(scenario, plan) == Entries(0, 0, 0)
+    assert entries(scenario, plan) == Entries(0, 0, 0, (0,) * plan.flows.num_rows)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -151,7 +154,7 @@ def test_entries_of_many_filters_are_counted_only_where_they_cost_something(
     assert entries_of(plan, known, priced=False) == whole
     monkeypatch.setattr("overstory.pipeline.entries.MOST_UNPRICED", -1)
     monkeypatch.setattr("overstory.pipeline.entries.covers_of", None)  # nobody asks which filters cover which
-    assert entries_of(plan, known, priced=False) == Entries(None, None, whole.associations)
+    assert entries_of(plan, known, priced=False) == Entries(None, None, whole.associations, whole.clients)
     monkeypatch.undo()
     assert entries_of(plan, known, priced=True) == whole
 
