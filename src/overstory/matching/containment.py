@@ -93,7 +93,7 @@ class ContainmentGraph:
 
     def _node_for(self, wanted: Filter) -> int:
         """The node of filters that equal this one. It is made if there is none."""
-        above, below = self._index.all_covering(wanted), self._index.all_covered(wanted)
+        above, below = self._index.relations(wanted)
         # Between filters that are just their hulls ``covers`` knows all, so paths lead no further.
         known = self._index.is_hull(wanted) and below.isdisjoint(self._index.vague)
         equal = (above if known else self._with_all_above(above)) & below
