@@ -10,8 +10,8 @@
    replayed or not. A client's last broker in the history is that of the plan.
 4. In the churn a subscription that is made, or made again at another broker, is late, and stays so: nothing moves it to
    a flow of the plan before the next plan does. What the plan knows leaves its flows when it ends.
-5. A client moves without loss: its new broker announces and subscribes, under a higher version, before its old broker
-   takes anything back.
+5. A client moves without loss: its new broker announces, and then subscribes to one thing after the other, each under
+   a higher version and before its old broker takes the older one back.
 6. A broker announces everything, until all clients that are attached to it, and there is one, have announced something.
    It then announces just that, until a client comes that has not.
 7. An event comes before a change of the same time.
@@ -268,10 +268,9 @@ class _Stage:
         if client in self.clients.announced:
             self._announce(client)
         self._gate(new)
-        older = {id_: self.clients.versions[id_] for id_ in sorted(self.clients.of[client])}
-        for id_ in older:
+        for id_ in sorted(self.clients.of[client]):
+            version = self.clients.versions[id_]
             self._subscribe(client, id_, self.clients.subscribe(client, id_, self.clients.filters[id_]))
-        for id_, version in older.items():
             self._unsubscribe(old, client, id_, version)
         if client in self.clients.announced:
             version = self.clients.announced[client] - 1

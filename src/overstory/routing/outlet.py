@@ -64,7 +64,7 @@ class Outlet:
             return True
         number = self._number[key] = self._graph.add(wanted)
         self._key[number] = key
-        return self._graph.is_root(number) and len(self._graph.equals(number)) == 1
+        return self._graph.is_lone_root(number)
 
     def take_back(self, key: Key) -> None:
         """Makes the next ``leave`` the last one, however many last hops stand behind the subscription."""
@@ -100,8 +100,8 @@ class Outlet:
         if self._graph is None:
             return []
         number = self._number[key]
-        equals = [self._key[other] for other in self._graph.equals(number) if other != number]
-        if equals:
+        if self._graph.has_equals(number):
+            equals = [self._key[other] for other in self._graph.equals(number) if other != number]
             covered = any(other in self.sent for other in equals) or not self._graph.is_root(number)
             return [] if covered or key not in self.sent else equals[:1]
         if not self._graph.is_root(number):
