@@ -48,7 +48,7 @@ class Drawing:
         self.away = set(away)
         self.live: dict[int, int] = {}  # subscription: client
         self.ended: list[int] = []
-        self.fresh = 1001
+        self.fresh = 1000 * (1 + scenario.changes.num_rows)  # no id that is in use
 
     def draw(self, time: float, operations: str) -> None:
         """Adds a change of one of these operations, if there can be one."""
@@ -98,7 +98,7 @@ class Drawing:
 def churned(dice: random.Random, scenario: Scenario, operations: str, count: int = 25) -> Scenario:
     """The scenario with churn. A client without subscriptions may be away at first, and join."""
     owners = set(scenario.subscriptions["client"].to_pylist())
-    idle = sorted(set(scenario.clients["id"].to_pylist()) - owners)
+    idle = sorted(set(scenario.clients["id"].to_pylist()) - owners - set(scenario.changes["client"].to_pylist()))
     away = {client for client in idle if "join" in operations.split() and dice.random() < 0.5}
     drawing = Drawing(dice, scenario, away)
     drawing.live = dict(zip(*(scenario.subscriptions[name].to_pylist() for name in ("id", "client")), strict=True))

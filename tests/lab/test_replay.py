@@ -3,26 +3,27 @@
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from overstory.filters import Filter, parse_filter
-from overstory.lab.replay import Replayed, replay
+from overstory.lab.replay import Stage, replay
 from overstory.model.network import Ints
-from overstory.model.plan import LATE, Plan
+from overstory.model.plan import LATE, Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.spanning import minimum_spanning_tree
 from overstory.pipeline.history import timeline_of
+from overstory.planners.defaults import one_flow
 from overstory.routing.policies import SUMMARIES, make_policy
 
 from ..pipeline.meter import meter
-from ..plans import random_plan, random_scenario
+from ..plans import events_of, random_plan, random_scenario
 from ..routing.network import FEWER
 from .central import CentralFlow
 from .changes import churned, with_boxes, with_history
@@ -141,7 +142,12 @@ def lists(*counts: Ints) -> tuple[list[int], ...]:
 
 
 def drawn(dice: random.Random, folder: str) -> Scenario:
-    return with_boxes(dice, random_scenario(dice, Path(folder) / "scenario"))
+    """With boxes for subscriptions, and with events: without any there is no history."""
+    for number in range(100):
+        scenario = random_scenario(dice, Path(folder) / str(number))
+        if events_of(scenario):
+            return with_boxes(dice, scenario)
+    raise AssertionError("no scenario with events was drawn")
 
 
 def attached(plan: Plan, away: frozenset[int]) -> dict[int, int]:
@@ -167,3 +173,122 @@ def test_churn_sends_what_a_central_recomputation_says(seed: int, announcing: bo
         central.follow(scenario)
         assert lists(*found.churn[:2]) == central.counted(scenario)
         assert not found.churn.announcements.any()
+
+
+@FEWER
+@given(seed=st.integers(0, 10**9))
+def test_history_sends_what_a_central_recomputation_says(seed: int) -> None:
+    """On the late tree alone: there is no plan yet. Equal filters are among those that were there before."""
+    dice = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        scenario = with_history(dice, drawn(dice, folder), PLACING)
+        plan = late_alone(scenario, random_plan(dice, scenario))
+        timeline = timeline_of(scenario)
+        made = {change.subscription for change in timeline.history if change.operation == "subscribe"}
+        central = Central(scenario, None, {}, attached(plan, timeline.away_before))
+        for row in sorted(scenario.subscriptions.to_pylist(), key=lambda row: (row["client"], row["id"])):
+            if row["id"] not in made:
+                central.subscribe(row["client"], row["id"], parse_filter(row["filter"]))
+        central.forget()
+        central.follow(scenario, history=True)
+        found = replay(scenario, plan, make_policy("active"), history=True)
+        assert lists(*found.history[:2]) == central.counted(scenario)
+
+
+def late_alone(scenario: Scenario, plan: Plan) -> Plan:
+    """A plan without flows, with clients where the scenario has them: there its history ends."""
+    given = {row["id"]: row["broker"] for row in scenario.clients.to_pylist()}
+    rows = [
+        {**row, "broker": row["broker"] if given[row["client"]] is None else given[row["client"]]}
+        for row in plan.attachments.to_pylist()
+    ]
+    return Plan.of(plan.header, {"attachments": pa.Table.from_pylist(rows, schema=plan.attachments.schema)})
+
+
+@FEWER
+@given(seed=st.integers(0, 10**9), policy=st.sampled_from(["none", "active", "lazy", "packing"]))
+def test_churn_is_the_same_whether_the_history_is_replayed_or_not(seed: int, policy: str) -> None:
+    dice = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        scenario = churned(dice, with_history(dice, drawn(dice, folder), EVERYTHING), EVERYTHING)
+        plan = random_plan(dice, scenario)
+        with_it, without = (replay(scenario, plan, make_policy(policy), history=each) for each in (True, False))
+    assert lists(*with_it.churn) == lists(*without.churn)
+    assert with_it.entries.tolist() == without.entries.tolist()
+    assert not without.history.total
+
+
+@FEWER
+@given(seed=st.integers(0, 10**9), policy=st.sampled_from(sorted(SUMMARIES)))
+def test_without_churn_traffic_is_the_meters(seed: int, policy: str) -> None:
+    """Link by link, frame for frame and byte for byte."""
+    dice = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        scenario = random_scenario(dice, Path(folder) / "scenario")
+        plan = random_plan(dice, scenario)
+        assume(events_of(scenario))
+        found = replay(scenario, plan, make_policy(policy), traffic=True)
+        _, traffic = meter(scenario, plan)
+    assert lists(found.frames, found.bytes) == lists(traffic.frames, traffic.bytes)
+    assert not found.churn.total
+
+
+@FEWER
+@given(seed=st.integers(0, 10**9), policy=st.sampled_from(sorted(SUMMARIES)))
+def test_a_history_leads_to_the_meters_traffic(seed: int, policy: str) -> None:
+    """Whatever came before, at the first event the plan serves just what the tables say."""
+    dice = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        scenario = with_history(dice, drawn(dice, folder), PLACING)
+        plan = random_plan(dice, scenario)
+        found = replay(scenario, plan, make_policy(policy), history=True, traffic=True)
+        _, traffic = meter(scenario, plan)
+    assert lists(found.frames, found.bytes) == lists(traffic.frames, traffic.bytes)
+
+
+@FEWER
+@given(seed=st.integers(0, 10**9))
+def test_packing_counts_entries_not_packets(seed: int) -> None:
+    dice = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        scenario = churned(dice, drawn(dice, folder), PLACING)
+        plan = random_plan(dice, scenario)
+        one, other = (replay(scenario, plan, make_policy(name)) for name in ("active", "packing"))
+    assert lists(*one.churn) == lists(*other.churn)
+
+
+@FEWER
+@given(seed=st.integers(0, 10**9), policy=st.sampled_from(sorted(SUMMARIES)))
+def test_every_policy_serves_what_is_wanted_in_the_end(seed: int, policy: str) -> None:
+    """An event after all changes comes to those who want it then, whatever was announced, moved or paced before."""
+    dice = random.Random(seed)
+    with TemporaryDirectory() as folder:
+        scenario = churned(dice, drawn(dice, folder), EVERYTHING)
+        spanning = one_flow(scenario, *minimum_spanning_tree(scenario.network))  # anyone may publish
+        plan = Plan.of(Header("test", ""), {"attachments": random_plan(dice, scenario).attachments, **spanning})
+        stage = Stage(scenario, plan, make_policy(policy), timeline_of(scenario))
+        stage.install(after_history=False)
+        stage.run(stage.timeline.churn, [])
+        got: set[int] = set()
+        stage.wiring.on_delivery = lambda _, delivery: got.update(delivery.subscriptions)  # type: ignore[method-assign]
+        for client, broker in stage.clients.at.items():
+            event = {"price": dice.randint(0, 8), "volume": dice.randint(0, 8), "topic": dice.choice("ab")}
+            announced = stage.announcements.get(client) if client in stage.clients.announced else None
+            if announced is not None and not announced.matches(event):
+                continue
+            got.clear()
+            stage.wiring.publish(broker, client, client, event, client if announced is not None else -1)
+            stage.wiring.settle()
+            wanted = {id_ for id_ in stage.clients.filters if stage.clients.filter(id_).matches(event)}
+            assert got == wanted
+
+
+@pytest.mark.parametrize("operation", ["announce", "join", "leave", "move"])
+def test_every_operation_is_drawn_and_counts(operation: str, tmp_path: Path) -> None:
+    """The random changes above have all operations among them, and their replays messages."""
+    dice = random.Random(1)
+    scenarios = [churned(dice, drawn(dice, str(tmp_path / str(n))), EVERYTHING) for n in range(10)]
+    found = [replay(each, random_plan(dice, each), make_policy("active")) for each in scenarios]
+    drawn_ = Counter(name for each in scenarios for name in each.changes["operation"].to_pylist())
+    assert drawn_[operation] >= 5
+    assert all(sum(int(np.sum(each.churn[kind])) for each in found) > 50 for kind in range(3))

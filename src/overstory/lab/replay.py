@@ -66,7 +66,7 @@ def replay(scenario: Scenario, plan: Plan, policy: Policy, history: bool = False
 
     Raises a ``DataError`` if ``changes`` make no sense, before anything is replayed.
     """
-    stage = _Stage(scenario, plan, policy, timeline_of(scenario))
+    stage = Stage(scenario, plan, policy, timeline_of(scenario))
     events = _events(scenario) if traffic else []
     with _uncollected():
         before = stage.run_history() if history else Messages.none(scenario.network)
@@ -97,7 +97,7 @@ def _events(scenario: Scenario) -> list[Event]:
     return sorted(rows, key=lambda row: -np.inf if row[TIME] is None else row[TIME])
 
 
-class _Stage:
+class Stage:
     """The routers, and the clients that talk to them."""
 
     def __init__(self, scenario: Scenario, plan: Plan, policy: Policy, timeline: Timeline) -> None:
@@ -138,6 +138,7 @@ class _Stage:
         if not after_history:
             self.wiring = CountingWiring(self.scenario.network, shares, self.policy, prepare=self._prepared)
             return self.wiring.counted()
+        self.wiring.connect(shares)
         self.wiring.install(shares)
         self.wiring.settle()
         self.wiring.activate(shares)
@@ -279,10 +280,10 @@ class _Stage:
 
 
 OPERATIONS = {
-    "subscribe": _Stage._subscribes,
-    "unsubscribe": _Stage._unsubscribes,
-    "announce": _Stage._announces,
-    "join": _Stage._joins,
-    "leave": _Stage._leaves,
-    "move": _Stage._moves,
+    "subscribe": Stage._subscribes,
+    "unsubscribe": Stage._unsubscribes,
+    "announce": Stage._announces,
+    "join": Stage._joins,
+    "leave": Stage._leaves,
+    "move": Stage._moves,
 }

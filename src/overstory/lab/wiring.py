@@ -60,12 +60,16 @@ class Wiring:
         self._sent: deque[Link] = deque()  # the link of each message, in the order in which messages were sent
         if prepare is not None:
             prepare(self.routers)
-        for broker, peers in _neighbours(shares).items():
-            for peer in sorted(peers):
-                self.do(broker, self.routers[broker].neighbour_up(peer))
+        self.connect(shares)
         self.install(shares)
         self.settle()
         self.activate(shares)
+
+    def connect(self, shares: Mapping[int, Share]) -> None:
+        """Tells every broker that those neighbours are up that a plan gives it. Those that are up already stay so."""
+        for broker, peers in _neighbours(shares).items():
+            for peer in sorted(peers):
+                self.do(broker, self.routers[broker].neighbour_up(peer))
 
     def install(self, shares: Mapping[int, Share]) -> None:
         """Gives every broker its share of a plan."""
