@@ -11,6 +11,7 @@ move a client with all that it wants.
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +102,7 @@ def changes_of(
     dice: np.random.Generator, brokers: int, clients: Ints, owner: list[int], texts: list[str], watchers: int
 ) -> pa.Table:
     """Watchers, then subscriptions that come and go, and clients that move."""
-    live, rows, changed = list(enumerate(owner)), [], len(texts) - len(owner)
+    live, rows, changed = list(enumerate(owner)), list[tuple[Any, ...]](), len(texts) - len(owner)
     who, where = dice.choice(clients, changed).tolist(), dice.integers(brokers, size=changed).tolist()
     chance, which = dice.random(changed).tolist(), dice.random(changed).tolist()
     for row in range(changed):

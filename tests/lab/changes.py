@@ -25,7 +25,9 @@ def random_box(dice: random.Random) -> str:
 def with_boxes(dice: random.Random, scenario: Scenario) -> Scenario:
     """The scenario with other subscriptions: boxes that are all different, and at times one to everything."""
     clients = scenario.clients["id"].to_pylist()
-    texts = sorted({random_box(dice) for _ in range(dice.randint(0, 15))} | ({"TRUE"} if dice.random() < 0.2 else set()))
+    texts = sorted(
+        {random_box(dice) for _ in range(dice.randint(0, 15))} | ({"TRUE"} if dice.random() < 0.2 else set())
+    )
     dice.shuffle(texts)
     rows = [(10 * number, dice.choice(clients), text, False) for number, text in enumerate(texts)]
     names = SUBSCRIPTIONS.schema.names
@@ -48,7 +50,7 @@ class Drawing:
         self.away = set(away)
         self.live: dict[int, int] = {}  # subscription: client
         self.ended: list[int] = []
-        self.fresh = 1000 * (1 + scenario.changes.num_rows)  # no id that is in use
+        self.fresh: int = 1000 * (1 + scenario.changes.num_rows)  # no id that is in use
 
     def draw(self, time: float, operations: str) -> None:
         """Adds a change of one of these operations, if there can be one."""
@@ -61,10 +63,10 @@ class Drawing:
             self.add(time, operation, self.live[id_], id_)
         elif operation in ("subscribe", "announce", "leave", "move") and self.here:
             client = self.dice.choice(sorted(self.here))
-            id_ = self._id() if operation == "subscribe" else None
+            new = self._id() if operation == "subscribe" else None
             text = random_box(self.dice) if operation in ("subscribe", "announce") else None
             broker = self.dice.choice(self.brokers) if operation == "move" else None
-            self.add(time, operation, client, id_, text, broker)
+            self.add(time, operation, client, new, text, broker)
 
     def _id(self) -> int:
         if self.ended and self.dice.random() < 0.3:

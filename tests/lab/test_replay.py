@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,19 +56,22 @@ class Central:
 
             def answer(broker: int, wanted: Filter) -> bool:
                 own = [text for client, text in announced.items() if at[client] == broker]
-                return not narrowed[broker] or any(
-                    each.intersects(wanted) for each in own if events.intersects(each)
-                )
+                return not narrowed[broker] or any(each.intersects(wanted) for each in own if events.intersects(each))
 
             return answer
 
         ends = [network.ids[side].tolist() for side in minimum_spanning_tree(network)]
         self.flows = {LATE: CentralFlow(zip(*ends, strict=True), brokers, may_come(parse_filter("TRUE")))}
-        for row in [] if plan is None else plan.flows.to_pylist():
+        if plan is not None:
+            self._add_flows(scenario, plan, may_come, brokers)
+
+    def _add_flows(self, scenario: Scenario, plan: Plan, may_come: Any, brokers: list[int]) -> None:
+        """The flows of a plan, with their members in them."""
+        for row in plan.flows.to_pylist():
             tree = [(link["source"], link["target"]) for link in plan.trees.to_pylist() if link["flow"] == row["flow"]]
             self.flows[row["flow"]] = CentralFlow(tree, brokers, may_come(parse_filter(row["events"])))
         texts = {row["id"]: row for row in scenario.subscriptions.to_pylist()}
-        for row in [] if plan is None else plan.members.to_pylist():
+        for row in plan.members.to_pylist():
             known = texts[row["subscription"]]
             part = known["filter"] if row["part"] is None else f"({known['filter']}) AND ({row['part']})"
             self._join(row["flow"], known["id"], known["client"], parse_filter(part))
@@ -270,7 +274,7 @@ def test_every_policy_serves_what_is_wanted_in_the_end(seed: int, policy: str) -
         stage.install(after_history=False)
         stage.run(stage.timeline.churn, [])
         got: set[int] = set()
-        stage.wiring.on_delivery = lambda _, delivery: got.update(delivery.subscriptions)  # type: ignore[method-assign]
+        stage.wiring.on_delivery = lambda broker, delivery: got.update(delivery.subscriptions)  # type: ignore[method-assign]
         for client, broker in stage.clients.at.items():
             event = {"price": dice.randint(0, 8), "volume": dice.randint(0, 8), "topic": dice.choice("ab")}
             announced = stage.announcements.get(client) if client in stage.clients.announced else None

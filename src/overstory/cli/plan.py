@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from overstory.cli.engine import (
+    Control,
     Scored,
     about_set_up,
     add_options,
@@ -91,13 +92,14 @@ def _about_planners() -> str:
 
 def run_plan(arguments: argparse.Namespace) -> None:
     planner_named(arguments.planner)
+    control = Control.asked(arguments)
     scenario = read_scenario(arguments.scenario)
     base = plan_for(arguments.base, scenario) if arguments.base is not None else None
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         watch = pipeline.clock.watch()
         plan = planned(arguments.planner, scenario, pipeline, parameters_in(arguments.set), arguments.seed, base)
-        result = scored(arguments.planner, scenario, plan, pipeline, arguments.bound_effort, watch)
+        result = scored(arguments.planner, scenario, plan, pipeline, arguments.bound_effort, watch, control)
         set_up = set_up_of(pipeline)
     card = result.view.scorecard
     if card.exceeded:
@@ -134,12 +136,13 @@ def dearest_links(scenario: Scenario, traffic: Traffic, most: int = MOST_LINKS) 
 
 
 def run_score(arguments: argparse.Namespace) -> None:
+    control = Control.asked(arguments)
     scenario = read_scenario(arguments.scenario)
     plan = plan_for(arguments.plan, scenario)
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         watch = pipeline.clock.watch()
-        result = scored(plan.header.planner, scenario, plan, pipeline, arguments.bound_effort, watch)
+        result = scored(plan.header.planner, scenario, plan, pipeline, arguments.bound_effort, watch, control)
         set_up = set_up_of(pipeline)
     card, traffic = result.view.scorecard, result.view.traffic
     if arguments.report is not None:
@@ -198,6 +201,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
         raise UsageError("--planners: name at least one")
     planners: list[Planner | Reference] = [REFERENCES.get(name) or planner_named(name) for name in names]
     given = parameters_in(arguments.set)
+    Control.asked(arguments)  # a policy that there is not is refused now
     unknown = given.keys() - {key for planner in planners for key in planner.parameters}
     if unknown:
         raise UsageError(f"none of these planners has a parameter '{min(unknown)}'")
@@ -235,7 +239,7 @@ def _compared(
     if isinstance(planner, Reference):
         return scored_reference(planner.name, scenario, pipeline, mine, effort, watch)
     plan = planned(planner.name, scenario, pipeline, mine, arguments.seed)
-    return scored(planner.name, scenario, plan, pipeline, effort, watch)
+    return scored(planner.name, scenario, plan, pipeline, effort, watch, Control.asked(arguments))
 
 
 def result_as_dict(result: Scored) -> dict[str, object]:

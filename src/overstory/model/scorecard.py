@@ -36,6 +36,7 @@ class Scorecard(msgspec.Struct, frozen=True):
     mean_delay: float | None  # milliseconds from publisher to subscriber, over all copies
     max_delay: float | None
     load: float  # clients of the fullest broker, relative to an equal share
+    messages: int | None = None  # that changes from the first event on send over broker links; None: not counted
     exceeded: tuple[str, ...] = ()  # the limits that it breaks
 
 

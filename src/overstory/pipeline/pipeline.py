@@ -28,6 +28,7 @@ from overstory.pipeline.bursts import Burst, bursts_of, check
 from overstory.pipeline.cache import Arrays, Cache, digest_of
 from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
 from overstory.pipeline.entries import entries_of
+from overstory.pipeline.history import problems_of_changes
 from overstory.pipeline.match import BROKER, FIT, ddl, reduced, split
 from overstory.pipeline.match import ROWS as COLUMNS
 from overstory.pipeline.predicates import Predicates
@@ -145,6 +146,8 @@ class Pipeline:
         """The publishers; the bytes of all events, as text, since they may take more than 64 bits; the largest."""
         with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
             problems = problems_of_filters(scenario)
+            if changes := problems_of_changes(scenario):  # said before Spark starts
+                raise DataError(f"the scenario {scenario.folder} is not right:", problems + changes)
             log, found = published_in(self.events(scenario), scenario)
         if problems or found:
             raise DataError(f"the scenario {scenario.folder} is not right:", problems + found)
@@ -291,11 +294,17 @@ class Pipeline:
         with self.clock.step(name), as_ours(name):
             yield
 
-    def score(self, scenario: Scenario, plan: Plan, effort: int = EFFORT) -> Score:
-        """The meter, on the whole log."""
+    def score(
+        self,
+        scenario: Scenario,
+        plan: Plan,
+        effort: int = EFFORT,
+        count_messages: Callable[[], int | None] = lambda: None,
+    ) -> Score:
+        """The meter, on the whole log. ``count_messages`` replays the changes, once the plan is known to be lawful."""
         known, totals = self._counted(scenario, plan)
         bound = self.bound(scenario, plan, known, effort)
-        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound))
+        return Score(*scorecard(scenario, plan, known, totals, entries_of(plan, known), bound, count_messages()))
 
     def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int = EFFORT) -> Scorecard:
         """What it would cost if every event took a Steiner tree of its own, with clients attached as in ``base``."""
