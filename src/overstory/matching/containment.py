@@ -104,7 +104,10 @@ class ContainmentGraph:
 
     def _node_for(self, wanted: Filter) -> int:
         """The node of filters that equal this one. It is made if there is none."""
-        above, below = self._index.relations(wanted)
+        return self._node_among(wanted, *self._index.relations(wanted))
+
+    def _node_among(self, wanted: Filter, above: set[int], below: set[int]) -> int:
+        """The same, where it is known which nodes cover the filter and which it covers."""
         # Between filters that are just their hulls ``covers`` knows all, so paths lead no further.
         known = self._index.is_hull(wanted) and below.isdisjoint(self._index.vague)
         equal = (above if known else self._with_all_above(above)) & below
