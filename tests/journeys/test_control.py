@@ -1,6 +1,8 @@
 """What changes cost, by the commands that a user types: counted by replay, priced, and refused where they are bad."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,9 +16,9 @@ from .test_scenario import overstory
 ROW = [0, 1, 2]  # brokers, each linked to the next
 ANNA, BEN = 10, 11  # clients, at the two ends
 LINKS = [(0, 1, 1.0), (1, 0, 1.0), (1, 2, 1.0), (2, 1, 1.0)]
-# A subscription that goes over both links and one that it covers; then the first ends and the second is uncovered, which
-# takes two messages on each link. Ben moves to the broker in between with the other: his old broker takes back what it
-# told over two links, and his new one tells both neighbours.
+# A subscription that goes over both links, and one that it covers. Then the first ends and the second is uncovered,
+# which takes two messages on each link. Ben moves to the broker in between with the other: his old broker takes back
+# what it told over two links, and his new one tells both neighbours.
 CHURN = [
     (5.0, "subscribe", BEN, 1, "x > 1", None),
     (6.0, "subscribe", BEN, 2, "x > 2", None),
@@ -26,7 +28,7 @@ CHURN = [
 MESSAGES = 2 + 0 + 4 + 4
 
 
-def make(folder: Path, name: str, price: float, changes: list[tuple[object, ...]]) -> None:
+def make(folder: Path, name: str, price: float, changes: Sequence[tuple[Any, ...]]) -> None:
     tables = scenario_tables(ROW, LINKS, [ANNA, BEN], [(7, ANNA, "x > 0", False)])
     clients = table_of(CLIENTS, [(ANNA, 0, None, None), (BEN, 2, None, None)])
     more = {"clients": clients, "changes": table_of(CHANGES, changes)}

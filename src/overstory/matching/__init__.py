@@ -3,7 +3,8 @@
 In reading order: ``batch`` takes events as columns; ``encoding`` turns boxes into what kernels compare, ``filing`` puts
 it into the ``memory`` of an index; ``matcher`` finds it again, with ``arithmetic`` for what kernels cannot test;
 ``index`` is the fast index, ``reference`` the plain one with the same interface, ``frozen`` the fast one as a file.
-``covering``, ``containment`` and ``parking`` know which filters hold which others. ``trial`` tries it all on somebody's data.
+``covering``, ``containment`` and ``parking`` know which filters hold which others. ``trial`` tries it all on
+somebody's data.
 """
 
 from overstory.matching.batch import Batch, Lists, Numbers, Texts, Values

@@ -1,9 +1,9 @@
 """A containment graph that files a covered filter only when its place in the graph is asked for.
 
 A broker has to know of a covered filter no more than that something covers it, until that goes. So a filter that is
-covered when it comes is *parked* at one that covers it: no edges are made for it, and it is in no index. When the filter
-that it is parked at goes, or is asked for what rests on it, the parked one is looked at again: it is parked elsewhere,
-or takes its place in the graph.
+covered when it comes is *parked* at one that covers it: no edges are made for it, and it is in no index. When the
+filter that it is parked at goes, or is asked for what rests on it, the parked one is looked at again: it is parked
+elsewhere, or takes its place in the graph.
 """
 
 from bisect import insort
