@@ -41,7 +41,7 @@ WIDEST, NARROWEST = 0.5, 0.002  # sides of boxes, of the range of an attribute
 
 def churn(quick: bool) -> Iterator[Measurement]:
     """All changes of a scenario, each run to quiescence."""
-    brokers, held, changed = (10, 300, 200) if quick else (BROKERS, HELD, CHANGED)
+    brokers, held, changed = (10, 50, 500) if quick else (BROKERS, HELD, CHANGED)
     for kind, some, roam, bar in (("market", changed, ROAM, BAR), ("wild", changed // 50, 1.0, None)):
         with tempfile.TemporaryDirectory() as folder:
             scenario = make_churn(Path(folder) / kind, brokers, held, some, roam)
