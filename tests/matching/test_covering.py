@@ -12,7 +12,7 @@ from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 
 from overstory import Filter, parse_filter
 from overstory.errors import UsageError
-from overstory.kernels.cover import around, enclosed, enclosing
+from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import FALSE, LEAST, MOST, TOP, TRUE
 from overstory.kernels.leaves import CAPACITY
 from overstory.matching.covering import MOST_HULLS, CoveringIndex, Labels, hulls_of
@@ -363,8 +363,6 @@ def test_kernels_find_what_a_scan_of_all_hulls_finds(seed: int, count: int, attr
     for asked in [[], *(random_hull(dice, attributes, dice.choice([0, 5, 60])) for _ in range(60)), *hulls[:20]]:
         assert sorted(enclosing(*filing.store, flat(asked)).tolist()) == plain.enclosing(asked)
         assert sorted(enclosed(*filing.store, flat(asked)).tolist()) == plain.enclosed(asked)
-        both = [sorted(found.tolist()) for found in around(*filing.store, flat(asked))]
-        assert both == [plain.enclosing(asked), plain.enclosed(asked)]
 
 
 keys = st.integers(-3, 6) | st.sampled_from([-TOP, TOP, FALSE, TRUE])

@@ -53,13 +53,6 @@ def enclosed(*arrays: Array) -> Array:
 
 
 @kernel
-def around(*arrays: Array) -> tuple[Array, Array]:
-    """What ``enclosing`` and ``enclosed`` say of the same ranges, in one call."""
-    store = Store(*arrays[:10])
-    return _found(store, arrays[10], True), _found(store, arrays[10], False)
-
-
-@kernel
 def _found(store: Store, ranges: Array, outward: bool) -> Array:
     words, (lows, highs) = store.words, _spread(store, ranges)
     rows = np.empty(WIDEST, np.int64)

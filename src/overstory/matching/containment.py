@@ -104,7 +104,7 @@ class ContainmentGraph:
 
     def _node_for(self, wanted: Filter) -> int:
         """The node of filters that equal this one. It is made if there is none."""
-        return self._node_among(wanted, *self._index.relations(wanted))
+        return self._node_among(wanted, self._index.all_covering(wanted), self._index.all_covered(wanted))
 
     def _node_among(self, wanted: Filter, above: set[int], below: set[int]) -> int:
         """The same, where it is known which nodes cover the filter and which it covers."""

@@ -22,7 +22,7 @@ from overstory.errors import UsageError
 from overstory.filters.boxes import Box
 from overstory.filters.filter import Filter, checked_filter
 from overstory.filters.value_sets import Booleans, Faces, Keywords, Numbers, Strings, ValueSet
-from overstory.kernels.cover import around, enclosed, enclosing
+from overstory.kernels.cover import enclosed, enclosing
 from overstory.kernels.keys import TOP
 from overstory.kernels.store import LIVE_BOXES, LIVE_LEAVES
 from overstory.matching.encoding import said_by
@@ -114,6 +114,10 @@ class CoveringIndex:
 
     def all_covering(self, wanted: Filter) -> set[int]:
         """What ``covering`` gives, in no order. A filter that is just its hull is not asked: it holds all within."""
+        ranges = None if self.vague else self._plain_ranges(checked_filter(wanted))
+        if ranges is not None:
+            self._queries += 1
+            return set(enclosing(*self._filing.store, np.array(ranges, np.int64)).tolist())
         if not checked_filter(wanted).boxes:
             return set(self.filters)
         found: set[int] = set()
@@ -128,6 +132,10 @@ class CoveringIndex:
 
     def all_covered(self, wanted: Filter) -> set[int]:
         """What ``covered`` gives, in no order. If this filter is just its hull, all within are covered, unasked."""
+        ranges = None if self.vague else self._plain_ranges(checked_filter(wanted))
+        if ranges is not None:
+            self._queries += 1
+            return set(enclosed(*self._filing.store, np.array(ranges, np.int64)).tolist())
         found: set[int] = set()
         asked = self._unfiled | self._loose if len(checked_filter(wanted).boxes) > 1 else set(self._unfiled)
         if wanted.boxes:
@@ -136,19 +144,6 @@ class CoveringIndex:
                 found.update(enclosed(*self._filing.store, self._ranges(hull, outward=False)).tolist())
             asked |= found & self._several if self.is_hull(wanted) else found
         return self._answered(found, asked, wanted.covers)
-
-    def relations(self, wanted: Filter) -> tuple[set[int], set[int]]:
-        """What ``all_covering`` and ``all_covered`` give. A box of numbers, which most are, takes one call for both."""
-        ranges = self._plain_ranges(checked_filter(wanted))
-        if ranges is None:
-            return self.all_covering(wanted), self.all_covered(wanted)
-        found = around(*self._filing.store, np.array(ranges, np.int64))
-        above, below = set(found[0].tolist()), set(found[1].tolist())
-        if not self.vague:
-            self._queries += 2
-            return above, below
-        above = self._answered(above, above & self.vague | self._unfiled, lambda other: other.covers(wanted))
-        return above, self._answered(below, below & self._several | self._unfiled, wanted.covers)
 
     def _plain_ranges(self, wanted: Filter) -> list[int] | None:
         """The ranges of a filter that is just a hull of numbers, if the index knows all its attributes."""

@@ -74,10 +74,10 @@ class ParkingGraph(ContainmentGraph):
 
     def _file(self, number: int, wanted: Filter, left: int | None) -> None:
         """Parks a filter at one that covers it, other than the one that it has left; else it enters the graph."""
-        above, below = self._index.relations(wanted)
+        above = self._index.all_covering(wanted)
         covering = above if left is None else above - {left}
         if not covering:
-            self._enter(number, self._node_among(wanted, above, below))
+            self._enter(number, self._node_among(wanted, above, self._index.all_covered(wanted)))
             return
         node = next((root for root in covering if not self._above[root]), None)  # a root, as these are asked for least
         node = min(covering) if node is None else node
