@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import bounds, containment, filters, index, million, pipeline, routing, scale, trees
+from benchmarks import bounds, containment, filters, index, million, pipeline, replay, routing, scale, trees
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -24,4 +24,5 @@ SUBJECTS: dict[str, Subject] = {
     "route-subscribe": routing.subscribe,
     "route-publish": routing.publish,
     "route-experiment": routing.experiment,
+    "replay": replay.churn,
 }

@@ -87,9 +87,12 @@ def experiment(quick: bool) -> Iterator[Measurement]:
 def _per_subscription(held: int, more: int) -> float:
     made, router = _router(held + more + DEGREE + 1, held)  # families are made whole
     rest = [Subscribe(0, LATE, (number, 1), made.filter(number)) for number in range(held, held + more)]
+    table = router.state.epochs[0].table
+    assert len(table.index) == held  # what came before is filed now; what comes next has to be, too
     start = time.perf_counter()
     for each in rest:
         router.receive(DOWN, each)
+    assert len(table.index) == held + len(rest)
     return (time.perf_counter() - start) / len(rest) * 1e6
 
 

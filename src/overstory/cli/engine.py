@@ -11,15 +11,19 @@ import numpy as np
 from overstory.cli.options import whole
 from overstory.cli.progress import Progress
 from overstory.errors import StalePlanError, UsageError
+from overstory.lab.replay import POLICY, replay
 from overstory.model.folders import check_can_be_written
 from overstory.model.plan import Plan, Value, read_plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.bound import EFFORT
+from overstory.pipeline.history import has_churn
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.session import LOCAL
 from overstory.planners.chains import make_plan
 from overstory.planners.references import score_reference
+from overstory.routing.policies import SUMMARIES, make_policy
+from overstory.routing.policy import Policy
 from overstory.studio.clients import clients_at
 from overstory.studio.report import write_report
 from overstory.studio.subject import subject_of
@@ -46,6 +50,19 @@ def add_options(command: argparse.ArgumentParser, report: bool = False) -> None:
             metavar="N",
             help="distinct sets of brokers that want an event, times brokers, that dual ascent bounds; events beyond "
             "that are bounded by distance, and a sample of them gives an estimate (default: %(default)s)",
+        )
+
+        command.add_argument(
+            "--control",
+            action="store_true",
+            help="count the messages of the table changes from the first event on also where they have no price",
+        )
+        command.add_argument(
+            "--policy",
+            default=POLICY,
+            metavar="NAME",
+            help=f"by which brokers forward subscriptions when changes are replayed: {', '.join(SUMMARIES)} "
+            "(default: %(default)s)",
         )
 
 
@@ -114,8 +131,39 @@ def planned(
         return make_plan(name, scenario, pipeline, given, seed, base)
 
 
-def scored(name: str, scenario: Scenario, plan: Plan, pipeline: Pipeline, effort: int, watch: Watch) -> Scored:
-    card, traffic = pipeline.score(scenario, plan, effort)
+class Control(NamedTuple):
+    """How the messages of changes are counted."""
+
+    policy: Policy
+    always: bool  # also where they have no price
+
+    @classmethod
+    def asked(cls, arguments: argparse.Namespace) -> "Control":
+        """What the command line says. Raises a ``UsageError`` if there is no such policy."""
+        return cls(make_policy(arguments.policy), arguments.control)
+
+    def messages(self, scenario: Scenario, plan: Plan, pipeline: Pipeline) -> int | None:
+        """How many messages the churn of a scenario sends under a plan; None if nobody wants to know."""
+        if not self.always and not scenario.settings.prices.control:
+            return None
+        if not has_churn(scenario):
+            return 0
+        with pipeline.clock.step("replaying changes"):
+            return replay(scenario, plan, self.policy).churn.total
+
+
+def scored(
+    name: str,
+    scenario: Scenario,
+    plan: Plan,
+    pipeline: Pipeline,
+    effort: int,
+    watch: Watch,
+    control: Control | None = None,
+) -> Scored:
+    """Scores a plan. Without ``control`` the messages of changes are counted where they have a price."""
+    counting = control or Control(make_policy(POLICY), always=False)
+    card, traffic = pipeline.score(scenario, plan, effort, lambda: counting.messages(scenario, plan, pipeline))
     view = PlanView(name, watch(), card, traffic, trees_of(scenario, plan), clients_at(scenario, plan))
     return Scored(name, plan, view)
 

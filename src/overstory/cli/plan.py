@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from overstory.cli.engine import (
+    Control,
     Scored,
     about_set_up,
     add_options,
@@ -119,13 +120,14 @@ def run_plan(arguments: argparse.Namespace) -> None:
     check_parameters(name, given)
     check_can_be_made(arguments.output)
     check_report(arguments)
+    control = Control.asked(arguments)
     scenario = read_scenario(arguments.scenario)
     base = plan_for(arguments.base, scenario) if arguments.base is not None else None
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         watch = pipeline.clock.watch()
         plan = planned(name, scenario, pipeline, given, arguments.seed, base)
-        result = scored(name, scenario, plan, pipeline, arguments.bound_effort, watch)
+        result = scored(name, scenario, plan, pipeline, arguments.bound_effort, watch, control)
         set_up = set_up_of(pipeline)
     card = result.view.scorecard
     if card.exceeded:
@@ -163,12 +165,13 @@ def dearest_links(scenario: Scenario, traffic: Traffic, most: int = MOST_LINKS) 
 
 def run_score(arguments: argparse.Namespace) -> None:
     check_report(arguments)
+    control = Control.asked(arguments)
     scenario = read_scenario(arguments.scenario)
     plan = plan_for(arguments.plan, scenario)
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         watch = pipeline.clock.watch()
-        result = scored(plan.header.planner, scenario, plan, pipeline, arguments.bound_effort, watch)
+        result = scored(plan.header.planner, scenario, plan, pipeline, arguments.bound_effort, watch, control)
         set_up = set_up_of(pipeline)
     card, traffic = result.view.scorecard, result.view.traffic
     if arguments.report is not None:
@@ -229,6 +232,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
     if twice is not None:
         raise UsageError(f"--planners: '{twice}' is named twice; name it once")
     given = parameters_in(arguments.set)
+    Control.asked(arguments)  # a policy that there is not is refused now
     unknown = given.keys() - {key for name in names for key in parameters_of(name)}
     if unknown:
         known = {key for name in names for key in parameters_of(name)}
@@ -287,7 +291,7 @@ def _compared(
         if name in REFERENCES:
             return scored_reference(name, scenario, pipeline, mine, effort, watch)
         plan = planned(name, scenario, pipeline, mine, arguments.seed)
-        return scored(name, scenario, plan, pipeline, effort, watch)
+        return scored(name, scenario, plan, pipeline, effort, watch, Control.asked(arguments))
     except InfeasibleError as error:
         return Failed(name, str(error))
 

@@ -26,13 +26,14 @@ def checked_filter(wanted: T) -> T:
 class Filter:
     """An immutable predicate over events, made by ``parse_filter`` and ``union``. Equal boxes make filters equal."""
 
-    __slots__ = ("_ready", "_test", "boxes", "condition", "hulls")
+    __slots__ = ("_hash", "_ready", "_test", "boxes", "condition", "hulls")
 
     def __init__(self, condition: Condition, boxes: tuple[Box, ...]) -> None:
         self.condition = condition
         self.boxes = boxes
         self._test: Test | None = None
         self._ready: Union | None = None
+        self._hash: int | None = None
         self.hulls: object = None  # what ``matching.covering`` files it by, made once for all indexes that it is in
 
     def evaluate(self, attributes: Attributes) -> bool | None:
@@ -81,10 +82,12 @@ class Filter:
         return exact_between(self.boxes, checked_filter(other).boxes)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Filter) and self._key() == other._key()
+        return self is other or (isinstance(other, Filter) and self._key() == other._key())
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        if self._hash is None:
+            self._hash = hash(self._key())
+        return self._hash
 
     def _union(self) -> Union:
         if self._ready is None:

@@ -235,3 +235,20 @@ def _unlink(store: Store, link: int) -> None:
     if following != NONE:
         links[following].before = before
     give_row(store, LINKS, links["next"], link)
+
+
+@kernel
+def add_plain(*arrays: Array) -> int:
+    """As ``add_filters`` of a message without texts and opaque tests, with splitting; returns the room that is wanted.
+
+    The arrays of the Store come one by one: a call takes longer to look at tuples of arrays.
+    """
+    needed, _ = add_filters(Store(*arrays[:10]), arrays[10], arrays[11], True)
+    return needed
+
+
+@kernel
+def remove_plain(*arrays: Array) -> int:
+    """As ``remove_filter`` of the one filter whose number follows the Store; returns the room that is wanted."""
+    needed, _ = remove_filter(Store(*arrays[:10]), arrays[10][0])
+    return needed

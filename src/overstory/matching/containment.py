@@ -67,9 +67,20 @@ class ContainmentGraph:
     def is_root(self, number: int) -> bool:
         return not self._above[self._node_of[number]]
 
+    def is_lone_root(self, number: int) -> bool:
+        """Whether no other filter covers or equals this one."""
+        node = self._node_of[number]
+        return not self._above[node] and len(self._members[node]) == 1
+
+    def has_equals(self, number: int) -> bool:
+        """Whether another filter equals this one."""
+        return len(self._members[self._node_of[number]]) > 1
+
     def resting_on(self, number: int) -> list[int]:
         """The filters that this one alone covers directly, one of each node: its children without other parents."""
         children = self._below[self._node_of[number]]
+        if not children:
+            return []
         return sorted(self._members[child][0] for child in children if len(self._above[child]) == 1)
 
     def parents(self, number: int) -> list[int]:
@@ -93,7 +104,10 @@ class ContainmentGraph:
 
     def _node_for(self, wanted: Filter) -> int:
         """The node of filters that equal this one. It is made if there is none."""
-        above, below = self._index.all_covering(wanted), self._index.all_covered(wanted)
+        return self._node_among(wanted, self._index.all_covering(wanted), self._index.all_covered(wanted))
+
+    def _node_among(self, wanted: Filter, above: set[int], below: set[int]) -> int:
+        """The same, where it is known which nodes cover the filter and which it covers."""
         # Between filters that are just their hulls ``covers`` knows all, so paths lead no further.
         known = self._index.is_hull(wanted) and below.isdisjoint(self._index.vague)
         equal = (above if known else self._with_all_above(above)) & below

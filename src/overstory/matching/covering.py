@@ -74,7 +74,16 @@ class CoveringIndex:
         return number in self.filters
 
     def add(self, wanted: Filter) -> int:
-        return self._add([checked_filter(wanted)], splitting=True)[0]
+        ranges = self._plain_ranges(checked_filter(wanted))
+        if ranges is None:
+            return self._add([wanted], splitting=True)[0]
+        count = len(ranges) // 3
+        if any(ranges[at] > ranges[at + 3] for at in range(0, len(ranges) - 3, 3)):
+            triples = sorted(zip(ranges[::3], ranges[1::3], ranges[2::3], strict=True))
+            ranges = [word for triple in triples for word in triple]
+        number = self._filing.add_plain([count, *ranges])
+        self.filters[number] = wanted
+        return number
 
     def add_all(self, filters: Iterable[Filter]) -> list[int]:
         """Adds many, faster than one by one; returns their numbers."""
@@ -86,11 +95,13 @@ class CoveringIndex:
     def remove(self, number: int) -> Filter:
         if number not in self:
             raise UsageError(f"the index has no filter {number}")
-        self._filing.remove(number)
+        self._filing.remove_plain(number)
         if number in self.vague:
             for kind in (self.vague, self._unfiled, self._several, self._unions, self._loose):
                 kind.discard(number)
         wanted = self.filters.pop(number)
+        if _plain_hull(wanted) is not None:
+            return wanted
         for face, limit in _limits(hulls_of(wanted)):
             if isinstance(limit, str):
                 self._labels[face].release(limit)
@@ -106,6 +117,10 @@ class CoveringIndex:
 
     def all_covering(self, wanted: Filter) -> set[int]:
         """What ``covering`` gives, in no order. A filter that is just its hull is not asked: it holds all within."""
+        ranges = None if self.vague else self._plain_ranges(checked_filter(wanted))
+        if ranges is not None:
+            self._queries += 1
+            return set(enclosing(*self._filing.store, np.array(ranges, np.int64)).tolist())
         if not checked_filter(wanted).boxes:
             return set(self.filters)
         found: set[int] = set()
@@ -120,6 +135,10 @@ class CoveringIndex:
 
     def all_covered(self, wanted: Filter) -> set[int]:
         """What ``covered`` gives, in no order. If this filter is just its hull, all within are covered, unasked."""
+        ranges = None if self.vague else self._plain_ranges(checked_filter(wanted))
+        if ranges is not None:
+            self._queries += 1
+            return set(enclosed(*self._filing.store, np.array(ranges, np.int64)).tolist())
         found: set[int] = set()
         asked = self._unfiled | self._loose if len(checked_filter(wanted).boxes) > 1 else set(self._unfiled)
         if wanted.boxes:
@@ -128,6 +147,19 @@ class CoveringIndex:
                 found.update(enclosed(*self._filing.store, self._ranges(hull, outward=False)).tolist())
             asked |= found & self._several if self.is_hull(wanted) else found
         return self._answered(found, asked, wanted.covers)
+
+    def _plain_ranges(self, wanted: Filter) -> list[int] | None:
+        """The ranges of a filter that is just a hull of numbers, if the index knows all its attributes."""
+        hull = _plain_hull(wanted)
+        if hull is None:
+            return None
+        words: list[int] = []
+        for face, low, high in hull:
+            number = self._faces.get(face)
+            if number is None:
+                return None
+            words += (number, low, high)
+        return words
 
     def statistics(self) -> CoveringStatistics:
         counts = self._filing.store.counts
@@ -299,6 +331,7 @@ class Hulls(NamedTuple):
     filed: list[Hull]
     is_one: bool  # whether the outer hull is the only one
     is_all: bool  # whether the outer hull says all that the filter does
+    plain: list[tuple[Face, int, int]] | None  # the outer hull, if it says all and has no texts
 
 
 def hulls_of(wanted: Filter) -> list[Hull]:
@@ -321,8 +354,25 @@ def _all_hulls(wanted: Filter) -> Hulls:
         outer, inner = outer_hull(wanted.boxes), inner_hulls(wanted)
         filed = inner if inner == [outer] else [outer, *inner]
         is_all = len(wanted.boxes) == 1 and _is_plain(wanted.boxes[0])
-        wanted.hulls = Hulls(outer, inner, filed if len(filed) <= MOST_HULLS else [], inner == [outer], is_all)
+        plain = _without_texts(outer) if is_all and inner == [outer] else None
+        filed = filed if len(filed) <= MOST_HULLS else []
+        wanted.hulls = Hulls(outer, inner, filed, inner == [outer], is_all, plain)
     return wanted.hulls
+
+
+def _without_texts(hull: Hull) -> list[tuple[Face, int, int]] | None:
+    """The ranges of a hull; None if it is one of texts, or of nothing."""
+    ranges = []
+    for face, (low, high) in hull.items():
+        if not isinstance(low, int) or not isinstance(high, int):
+            return None
+        ranges.append((face, low, high))
+    return ranges or None
+
+
+def _plain_hull(wanted: Filter) -> list[tuple[Face, int, int]] | None:
+    """The hull of a filter that is just a box of numbers; None for all others."""
+    return _all_hulls(wanted).plain if wanted.boxes else None
 
 
 def _is_hull(wanted: Filter) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.kernels.boxes import add_filters, remove_filter, split_leaves
+from overstory.kernels.boxes import add_filters, add_plain, remove_filter, remove_plain, split_leaves
 from overstory.kernels.leaves import new_leaf
 from overstory.kernels.nothing import NONE
 from overstory.kernels.room import GROWING, rows_needed
@@ -65,6 +65,25 @@ class Filing:
             self.make_room(needed)
             _, opaque = add_filters(self.store, words, data, splitting)
         return opaque
+
+    def add_plain(self, record: list[int]) -> int:
+        """Makes one filter of one box that asks for no texts, given by its record. Returns its number."""
+        number = self._free.pop() if self._free else self.next_numbers(1)[0]
+        words = np.array([1, 0, number, 1, len(record), *record], np.int64)
+        needed = add_plain(*self.store, words, NO_TEXT)
+        if needed:
+            self.make_room(needed)
+            add_plain(*self.store, words, NO_TEXT)
+        return number
+
+    def remove_plain(self, number: int) -> None:
+        """Removes a filter that is here, and whose boxes have no opaque tests."""
+        words = np.array([number], np.int64)
+        needed = remove_plain(*self.store, words)
+        if needed:
+            self.make_room(needed)
+            remove_plain(*self.store, words)
+        self._free.append(number)
 
     def token(self, attribute: int, kind: int, text: str) -> int:
         """What stands for a token in the records that are added next."""

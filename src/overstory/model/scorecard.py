@@ -39,6 +39,7 @@ class Scorecard(msgspec.Struct, frozen=True):
     max_delay: float | None
     load: float  # clients of the fullest broker, relative to its share
     filled: float | None  # bytes of the fullest broker, relative to its capacity; None where no broker has one
+    messages: int | None = None  # that changes from the first event on send over broker links; None: not counted
     exceeded: tuple[str, ...] = ()  # the limits that it breaks
 
 

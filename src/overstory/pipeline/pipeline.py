@@ -41,6 +41,7 @@ from overstory.pipeline.histograms import (
     histogram_of,
     told_of,
 )
+from overstory.pipeline.history import problems_of_changes
 from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.match import BROKER, FIT, ddl, opened, reduced, ship, split
 from overstory.pipeline.match import ROWS as COLUMNS
@@ -163,6 +164,8 @@ class Pipeline:
         boxes = self.boxes(scenario)
         with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
             problems = problems_of_filters(scenario, boxes)
+            if changes := problems_of_changes(scenario):  # said before the log is read
+                raise DataError.about(f"the scenario {scenario.folder}", problems + changes)
             log, found = published_in(self.events(scenario), scenario)
         if problems or found:
             raise DataError.about(f"the scenario {scenario.folder}", problems + found)
@@ -347,15 +350,22 @@ class Pipeline:
         with self.clock.step(name), as_ours(name):
             yield
 
-    def score(self, scenario: Scenario, plan: Plan, effort: int = EFFORT) -> Score:
-        """The meter, on the whole log."""
+    def score(
+        self,
+        scenario: Scenario,
+        plan: Plan,
+        effort: int = EFFORT,
+        count_messages: Callable[[], int | None] = lambda: None,
+    ) -> Score:
+        """The meter, on the whole log. ``count_messages`` replays the changes, once the plan is known to be lawful."""
         known, totals = self._counted(scenario, plan)
         bound = self.bound(scenario, plan, known, effort)
         with self.clock.step("counting entries"):
             entries = entries_of(plan, listed(scenario, plan, known), is_priced(scenario))
         if entries.core is None:
             self.note(f"entries are not counted: upkeep is free, and there are more than {MOST_UNPRICED:,} filters")
-        return Score(*scorecard(scenario, plan, known, totals, entries, bound, self.least_access(scenario)))
+        least, messages = self.least_access(scenario), count_messages()
+        return Score(*scorecard(scenario, plan, known, totals, entries, bound, least, messages))
 
     def least_access(self, scenario: Scenario) -> Fraction:
         """The cheapest access of everyone, wherever clients are attached; 0 where access costs nothing."""

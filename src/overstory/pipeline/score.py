@@ -80,20 +80,21 @@ def add(total: Totals, more: Totals) -> None:
 
 
 class Costs(NamedTuple):
-    """Exact, by part of the log; upkeep is that of the whole log."""
+    """Exact, by part of the log; upkeep and control are those of the whole log."""
 
     core: list[Fraction]
     access: list[Fraction]
     upkeep: Fraction
+    control: Fraction
     shares: list[Fraction]  # of the events
 
     @property
     def whole(self) -> Fraction:
-        return sum(self.core + self.access, self.upkeep)
+        return sum(self.core + self.access, self.upkeep + self.control)
 
     def of_part(self, part: int) -> Fraction:
-        """Leases are renewed whatever happens, so a part of the log bears its share of them."""
-        return self.core[part] + self.access[part] + self.upkeep * self.shares[part]
+        """Leases are renewed and subscriptions change whatever is published, so a part bears its share of both."""
+        return self.core[part] + self.access[part] + (self.upkeep + self.control) * self.shares[part]
 
 
 def on_curve(curve: Curve, clients: int) -> Fraction:
@@ -111,7 +112,7 @@ def on_curve(curve: Curve, clients: int) -> Fraction:
     return low + (high - low) * (clients - before) / (after - before)
 
 
-def costs_of(scenario: Scenario, metered: Metered, totals: Totals, entries: Entries) -> Costs:
+def costs_of(scenario: Scenario, metered: Metered, totals: Totals, entries: Entries, messages: int) -> Costs:
     prices = scenario.settings.prices
     core = [Fraction(prices.core) * priced(sizes, scenario.network.prices) for sizes in totals.link_bytes]
     down = [priced(sizes[metered.client_group], metered.down.prices) for sizes in totals.group_bytes]
@@ -125,7 +126,8 @@ def costs_of(scenario: Scenario, metered: Metered, totals: Totals, entries: Entr
         + Fraction(prices.upkeep_association) * entries.associations
     )
     events = [int(count) for count in totals.counts[:, EVENTS]]
-    return Costs(core, access, upkeep, [Fraction(count, max(sum(events), 1)) for count in events])
+    control = Fraction(prices.control) * messages
+    return Costs(core, access, upkeep, control, [Fraction(count, max(sum(events), 1)) for count in events])
 
 
 def scorecard(
@@ -136,9 +138,11 @@ def scorecard(
     entries: Entries,
     bound: Bound,
     least_access: Fraction = Fraction(0),
+    messages: int | None = None,
 ) -> tuple[Scorecard, Traffic]:
-    """``least_access`` is that of everyone, attached anywhere, without the price of access."""
-    costs = costs_of(scenario, metered, totals, entries)
+    """``least_access`` is that of everyone, attached anywhere, without the price of access; ``messages`` are those that
+    changes send, which only a replay can count, None: nobody has counted them."""
+    costs = costs_of(scenario, metered, totals, entries, messages or 0)
     core, per_byte = sum(costs.core, Fraction(0)), Fraction(scenario.settings.prices.core)
     flood = flood_cost(scenario.network, metered.rules.publisher_broker, totals.publisher_bytes.sum(axis=0))
     counts = totals.counts.sum(axis=0)
@@ -151,7 +155,7 @@ def scorecard(
         core=rounded(core),
         access=rounded(sum(costs.access, Fraction(0))),
         upkeep=rounded(costs.upkeep),
-        control=0.0,
+        control=rounded(costs.control),
         cost_fit=rounded(costs.of_part(FIT)),
         cost_held_out=rounded(costs.of_part(HELD_OUT)),
         lower_bound=rounded_down(per_byte * bound.whole),
@@ -178,6 +182,7 @@ def scorecard(
         max_delay=max_delay,
         load=limits.load,
         filled=limits.filled,
+        messages=messages,
         exceeded=plan.header.unmet + limits.exceeded,
     )
     return card, traffic

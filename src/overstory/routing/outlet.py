@@ -13,7 +13,7 @@ node, and one of them is sent for all.
 from typing import NamedTuple
 
 from overstory.filters import Filter
-from overstory.matching import ContainmentGraph
+from overstory.matching import ParkingGraph
 from overstory.routing.messages import Key, Prune
 
 
@@ -39,7 +39,7 @@ class Outlet:
         self.leaving: dict[Key, bool] = {}
         self.tokens, self.filled = 0.0, float("-inf")  # of the bucket of ``policies.paced``; when it was filled
         self._sources: dict[Key, int] = {}  # last hops that each came from: one, unless a client breaks the rules
-        self._graph = ContainmentGraph() if covering else None
+        self._graph = ParkingGraph() if covering else None
         self._number: dict[Key, int] = {}  # of each subscription in the graph
         self._key: dict[int, Key] = {}
 
@@ -64,7 +64,7 @@ class Outlet:
             return True
         number = self._number[key] = self._graph.add(wanted)
         self._key[number] = key
-        return self._graph.is_root(number) and len(self._graph.equals(number)) == 1
+        return self._graph.is_lone_root(number)
 
     def take_back(self, key: Key) -> None:
         """Makes the next ``leave`` the last one, however many last hops stand behind the subscription."""
@@ -100,12 +100,12 @@ class Outlet:
         if self._graph is None:
             return []
         number = self._number[key]
-        equals = [self._key[other] for other in self._graph.equals(number) if other != number]
-        if equals:
-            covered = any(other in self.sent for other in equals) or not self._graph.is_root(number)
-            return [] if covered or key not in self.sent else equals[:1]
         if not self._graph.is_root(number):
             return []  # a subscription that covers this one covers them, too
+        if self._graph.has_equals(number):
+            equals = [self._key[other] for other in self._graph.equals(number) if other != number]
+            covered = any(other in self.sent for other in equals)
+            return [] if covered or key not in self.sent else equals[:1]
         return [self._key[child] for child in self._graph.resting_on(number) if not self._is_sent(child)]
 
     def covered_by(self, key: Key) -> list[Key]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from overstory.filters import Filter
 from overstory.kernels.nothing import NONE as NONE
 from overstory.matching import FilterIndex, Matches
+from overstory.routing.filed import Filed
 from overstory.routing.frames import Flows, Frames, Header, Ints, Routed
 from overstory.routing.ways import Way, Ways
 
@@ -34,12 +35,15 @@ class Hits(NamedTuple):
 
 
 class Table:
-    """The filters of one epoch at one broker, and the way that each leads. Entries are numbered as in the index."""
+    """The filters of one epoch at one broker, and the way that each leads.
+
+    Entries have the numbers of ``filed``; those of the index are others.
+    """
 
     def __init__(self) -> None:
-        self.index = FilterIndex()
+        self._filed = Filed()
         self.size = 0  # entries
-        self.on_change: Callable[[Filter], None] = _ignore  # told of each filter that comes or goes
+        self.on_change: Callable[[Filter], None] | None = None  # told of each filter that comes or goes
         self._ways = Ways()
         # Of each entry: its way; its subscription, if a client here has it, else NONE; whether a match sends a copy;
         # whether it wants no event that its own client published.
@@ -59,7 +63,7 @@ class Table:
         self, way: Way, wanted: Filter, subscription: int = NONE, crosses: bool = True, no_local: bool = False
     ) -> int:
         """Adds an entry and returns its number. ``crosses`` is false if a row of the plan decides on copies instead."""
-        number = self.index.add(wanted)
+        number = self._filed.add(wanted)
         if number >= len(self._way):
             self._grow()
         self._way[number] = self._ways.take(way)
@@ -70,21 +74,32 @@ class Table:
         self._silent += not crosses
         self._no_local_entries += no_local
         self.size += 1
-        self.on_change(wanted)
+        if self.on_change is not None:
+            self.on_change(wanted)
         return number
 
     def remove(self, number: int, wanted: Filter) -> None:
         """Removes the entry of this number. Its number may be given to another entry."""
-        self.index.remove(number)
+        self._filed.remove(number)
         self._ways.release(int(self._way[number]))
         self._silent -= not self._crosses[number]
         self._no_local_entries -= int(self._no_local[number])
         self.size -= 1
-        self.on_change(wanted)
+        if self.on_change is not None:
+            self.on_change(wanted)
 
     def serial(self, number: int) -> int:
         """The serial of an entry, which no other entry ever gets."""
         return int(self._serial[number])
+
+    @property
+    def index(self) -> FilterIndex:
+        """The index of all entries. It is brought up to date when it is asked for."""
+        return self._filed.index
+
+    def entries(self, places: Ints) -> Ints:
+        """The numbers of entries, by their numbers in the index."""
+        return self._filed.numbers(places)
 
     def match(self, frames: Frames) -> Matches:
         """The entries that match each frame, in whatever flow."""
@@ -117,7 +132,8 @@ class Table:
 
     def _hits(self, frames: Frames, matches: Matches) -> Hits:
         """The matches that count: a frame does not go back to its origin, and goes only where its flows go."""
-        hits = Hits(np.repeat(np.arange(len(frames)), np.diff(matches.offsets)), matches.filters)
+        numbers = self._filed.numbers(matches.filters)
+        hits = Hits(np.repeat(np.arange(len(frames)), np.diff(matches.offsets)), numbers)
         way = self._way[hits.number]
         peer = self._ways.peer[way]
         kept = peer != frames.origins[hits.frame]
@@ -153,10 +169,6 @@ class Table:
         self._crosses = np.concatenate([self._crosses, np.zeros(size, np.bool_)])
         self._no_local = np.concatenate([self._no_local, np.zeros(size, np.bool_)])
         self._serial = np.concatenate([self._serial, np.zeros(size, np.int64)])
-
-
-def _ignore(wanted: Filter) -> None:
-    """Does nothing: nobody wants to be told of changes."""
 
 
 def _served(served: Sequence[Flows], frame: Ints, flows: Sequence[int], flow: Ints) -> Bools:

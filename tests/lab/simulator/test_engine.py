@@ -110,7 +110,8 @@ def test_what_was_decided_ahead_is_what_the_router_decides_then(seed: int, polic
             decision: Decision = decide(number)
             assert repr(decision) == repr(node.ahead._decide(np.array([number]))[0])
             flow = node.router.state.epochs[EPOCH].flows[LATE]
-            wanting = set(node.table.index.match({"x": float(script.values[number])}).tolist())
+            matching = node.table.index.match({"x": float(script.values[number])})
+            wanting = set(node.table.entries(matching).tolist())
             here = [each.number for (hop, _), each in flow.entries.items() if hop >= CLIENTS and each.number in wanting]
             assert sorted(decision.delivered.tolist()) == sorted(map(node.table.serial, here))
             expected[number, broker] += 1

@@ -1,0 +1,157 @@
+"""Routers joined by links that keep their order and nothing else: no clock, no queues, no loss.
+
+A router's outputs go onto the links at once. ``settle`` delivers messages in the order in which they were sent, over
+all links, until none is left. Whoever wants another order calls ``deliver`` for the links of his choice.
+"""
+
+import random
+from collections import defaultdict, deque
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from overstory.matching import Batch
+from overstory.model.values import Attributes
+from overstory.routing.frames import Frames
+from overstory.routing.messages import Drained, Held, Message, Output, Send
+from overstory.routing.policy import Policy
+from overstory.routing.router import Router
+from overstory.routing.share import Share
+
+Link = tuple[int, int]
+
+
+class Crossing(NamedTuple):
+    """A copy of an event that crossed a link between brokers."""
+
+    event: int
+    source: int
+    target: int
+    flows: frozenset[int]
+
+
+class Delivery(NamedTuple):
+    """A copy of an event that a client got, and the client's subscriptions that it is for."""
+
+    event: int
+    client: int
+    flows: frozenset[int]
+    subscriptions: frozenset[int]
+
+
+class Wiring:
+    """Routers and the links between them, with an epoch that all of them hold and have activated."""
+
+    def __init__(
+        self,
+        shares: Mapping[int, Share],
+        policy: Policy,
+        lease: float = float("inf"),
+        prepare: Callable[[Mapping[int, Router]], None] | None = None,
+    ) -> None:
+        """``prepare`` may tell the routers something before they know of any neighbour or epoch."""
+        self.routers = {broker: Router(broker, policy, lease) for broker in shares}
+        self.links: dict[Link, deque[Message | Frames]] = defaultdict(deque)
+        self.held: list[tuple[int, int]] = []  # broker, epoch
+        self.drained: list[tuple[int, int]] = []
+        self.recovering: Container[int] = ()  # brokers that have restarted and lack epochs, whose events they lose
+        self._sent: deque[Link] = deque()  # the link of each message, in the order in which messages were sent
+        if prepare is not None:
+            prepare(self.routers)
+        self.connect(shares)
+        self.install(shares)
+        self.settle()
+        self.activate(shares)
+
+    def connect(self, shares: Mapping[int, Share]) -> None:
+        """Tells every broker that those neighbours are up that a plan gives it. Those that are up already stay so."""
+        for broker, peers in _neighbours(shares).items():
+            for peer in sorted(peers):
+                self.do(broker, self.routers[broker].neighbour_up(peer))
+
+    def install(self, shares: Mapping[int, Share]) -> None:
+        """Gives every broker its share of a plan."""
+        for broker, share in shares.items():
+            self.do(broker, self.routers[broker].install(share))
+
+    def activate(self, shares: Mapping[int, Share]) -> None:
+        """Activates the epoch of these shares at all brokers, which have to hold it."""
+        holding = set(self.held)
+        assert all((broker, share.epoch) in holding for broker, share in shares.items())
+        for broker, share in shares.items():
+            self.do(broker, self.routers[broker].activate(share.epoch))
+
+    def do(self, broker: int, outputs: Iterable[Output]) -> None:
+        """Acts on what a router asks for."""
+        for output in outputs:
+            if isinstance(output, Send):
+                self.on_send(broker, output.peer, output.message)
+                self.links[broker, output.peer].append(output.message)
+                self._sent.append((broker, output.peer))
+            elif isinstance(output, Held):
+                self.held.append((broker, output.epoch))
+            elif isinstance(output, Drained):
+                self.drained.append((broker, output.epoch))
+
+    def on_send(self, source: int, target: int, message: Message) -> None:
+        """Hears of every control message when it is sent."""
+
+    def on_crossing(self, crossing: Crossing) -> None:
+        """Hears of every copy that is sent to a broker."""
+
+    def on_delivery(self, broker: int, delivery: Delivery) -> None:
+        """Hears of every copy that a client of the broker gets."""
+
+    def publish(self, broker: int, client: int, event: int, attributes: Attributes, advertisement: int = -1) -> None:
+        """A client of the broker publishes an event."""
+        batch, one = Batch.of([attributes]), np.array([event])
+        frames = self.routers[broker].enter(batch, one, np.array([client]), np.array([advertisement]))
+        self.route(broker, frames)
+
+    def route(self, broker: int, frames: Frames) -> None:
+        """A broker sends frames on."""
+        router = self.routers[broker]
+        routed, outputs = router.publish(frames)
+        delivered = list(zip(routed.delivered_frames.tolist(), routed.delivered.tolist(), strict=True))
+        homes = router.state.homes
+        sent = replace(frames, header=routed.header)
+        for frame, peer, flows in zip(routed.frames.tolist(), routed.peers.tolist(), routed.flows, strict=True):
+            event = int(frames.ids[frame])
+            if peer in self.routers:
+                self.on_crossing(Crossing(event, broker, peer, flows))
+                self.links[broker, peer].append(sent.take(np.array([frame]), [flows], broker))
+                self._sent.append((broker, peer))
+            else:
+                got = frozenset(id_ for at, id_ in delivered if at == frame and homes[id_].client == peer)
+                self.on_delivery(broker, Delivery(event, peer, flows, got))
+        self.do(broker, outputs)
+
+    def deliver(self, link: Link) -> None:
+        """Delivers the next message on the link."""
+        message, (source, target) = self.links[link].popleft(), link
+        if isinstance(message, Frames):
+            if target not in self.recovering or message.epoch in self.routers[target].state.epochs:
+                self.route(target, message)
+        else:
+            self.do(target, self.routers[target].receive(source, message))
+
+    def busy(self) -> list[Link]:
+        """The links that have something to deliver."""
+        return sorted(link for link, queue in self.links.items() if queue)
+
+    def settle(self, dice: random.Random | None = None) -> None:
+        """Delivers messages until none is left: in the order in which they were sent, or from links drawn by chance."""
+        while dice is not None and (busy := self.busy()):
+            self.deliver(dice.choice(busy))
+        while self._sent:
+            link = self._sent.popleft()
+            if self.links[link]:  # else somebody has delivered it by hand
+                self.deliver(link)
+
+
+def _neighbours(shares: Mapping[int, Share]) -> dict[int, set[int]]:
+    """The brokers that each broker has a link to: in a tree or, for steered flows, in the network."""
+    near = {u: {v for flow in share.flows.values() for v in flow.neighbours} for u, share in shares.items()}
+    return {u: near[u] | {v for link in share.prices for v in link if u in link} - {u} for u, share in shares.items()}

@@ -1,0 +1,66 @@
+"""Filters that wait to be filed in an index until an event is asked about.
+
+Many subscriptions end before the next event comes, above all in a storm of them: those are never filed. What waits is
+filed together, which is faster than one by one if it is much.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overstory.filters import Filter
+from overstory.matching import FilterIndex
+
+Ints = NDArray[np.int64]
+MUCH = 8  # what waits is filed together if it is at least the index divided by this
+
+
+class Filed:
+    """Numbered filters. The number of a removed one is used again. Their numbers in the index are others."""
+
+    def __init__(self) -> None:
+        self._index = FilterIndex()
+        self._waiting: dict[int, Filter] = {}
+        self._places: list[int] = []  # in the index, by number
+        self._free: list[int] = []
+        self._numbers = np.zeros(64, np.int64)  # by place in the index
+
+    def add(self, wanted: Filter) -> int:
+        """Adds a filter, and returns its number."""
+        if self._free:
+            number = self._free.pop()
+        else:
+            number = len(self._places)
+            self._places.append(number)
+        self._waiting[number] = wanted
+        return number
+
+    def remove(self, number: int) -> None:
+        """Removes the filter of this number."""
+        if self._waiting.pop(number, None) is None:
+            self._index.remove(self._places[number])
+        self._free.append(number)
+
+    @property
+    def index(self) -> FilterIndex:
+        """The index, with all filters in it."""
+        if self._waiting:
+            self._file(list(self._waiting), list(self._waiting.values()))
+            self._waiting.clear()
+        return self._index
+
+    def numbers(self, places: Ints) -> Ints:
+        """The numbers of filters, by their numbers in the index."""
+        found: Ints = self._numbers[places]
+        return found
+
+    def _file(self, numbers: list[int], filters: list[Filter]) -> None:
+        if len(filters) * MUCH > len(self._index):
+            places = self._index.add_all(filters).tolist()
+        else:
+            places = [self._index.add(wanted) for wanted in filters]
+        highest = max(places)
+        while highest >= len(self._numbers):
+            self._numbers = np.concatenate([self._numbers, np.zeros_like(self._numbers)])
+        self._numbers[places] = numbers
+        for number, place in zip(numbers, places, strict=True):
+            self._places[number] = place
