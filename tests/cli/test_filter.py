@@ -79,8 +79,8 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
         (["filter", "eval", "x = '\udcff'"], FAILED, "give the text as UTF-8"),
         (["filter", "eval", "x = 'a'", '{"x": "\\ud900"}'], FAILED, "lone surrogate"),
         (["filter", "eval"], USAGE, "required: FILTER"),
-        (["filter", "dance"], USAGE, "invalid choice"),
-        (["filter", "eval", "x", "--dialect", "xpath"], USAGE, "invalid choice"),
+        (["filter", "dance"], USAGE, "is not known"),
+        (["filter", "eval", "x", "--dialect", "xpath"], USAGE, "is not known"),
         ([], USAGE, "overstory --help"),
     ],
 )

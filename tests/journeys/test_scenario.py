@@ -237,12 +237,12 @@ def test_a_limit_that_no_plan_meets_is_infeasible(folder: Path, tmp_path: Path) 
 
 def test_without_java_the_error_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    result = overstory(folder, "compare", "net", "--planners", "spt")
+    result = overstory(folder, "compare", "net", "--planners", "spt", "--no-cache")
     assert_fails(result, 1, "Java", "install")
     *steps, last, _ = result.err.strip().splitlines()
     assert last.startswith("starting Spark")
     assert not any(step.startswith("starting Spark") for step in steps)
-    assert overstory(folder, "compare", "net", "--planners", "spt", "--json").code == 1
+    assert overstory(folder, "compare", "net", "--planners", "spt", "--json", "--no-cache").code == 1
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from overstory.model.network import Network
 from overstory.model.plan import EVERYTHING, LATE, Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.spanning import minimum_spanning_tree
-from overstory.model.tables import FILTERS, FLOWS, MEMBERS, TREE, TREES
+from overstory.model.tables import FILTERS, FLOWS, MEMBERS, PLAN_TABLES, TREE, TREES
 from overstory.pipeline.validate import problems_of_plan
 from overstory.planners import defaults
 from overstory.planners.chains import make_plan
@@ -103,7 +103,13 @@ def with_the_late_flow(scenario: Scenario, plan: Plan, subscriptions: list[int])
         "members": table_of(MEMBERS, [(LATE, subscription, None) for subscription in subscriptions]),
         "trees": table_of(TREES, [(LATE, *ends) for ends in zip(source.tolist(), target.tolist(), strict=True)]),
     }
-    return replace(plan, **{name: pa.concat_tables([table, getattr(plan, name)]) for name, table in tables.items()})
+    return replace(
+        plan,
+        **{
+            name: pa.concat_tables([PLAN_TABLES[name].completed(table), getattr(plan, name)])
+            for name, table in tables.items()
+        },
+    )
 
 
 def planned(scenario: Scenario, plan: Plan, subscription: int, flow: int) -> Plan:
