@@ -196,6 +196,8 @@ FOLDERS = [
 PLANS = [
     Mistake("plan net --planner tree_search -o made", USAGE, ("'tree_search'", "near to it: tree-search")),
     Mistake("plan net --planner best -o made", USAGE, ("no planner 'best'", "there are", "tree-search")),
+    Mistake("plan net --planner spt --problem overlay -o made", USAGE, ("--problem overlay", "spt solves another")),
+    Mistake("plan net --problem tres -o made", USAGE, ("no problem 'tres'", "there are trees")),
     Mistake("plan net --planner opt -o made", USAGE, ("opt makes no plan", "overstory compare")),
     Mistake("plan net --planner spt -o made --set depth=3", USAGE, ("no parameter 'depth'", "it has root")),
     Mistake("plan net --planner spt -o made --set root", USAGE, ("'root'", "key=value")),

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from overstory.errors import UsageError
 from overstory.filters import parse_filter
 from overstory.model.access import access_of
-from overstory.model.plan import Header, Plan
+from overstory.model.plan import Header, Plan, read_plan
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Access, Settings
 from overstory.model.tables import ATTACHMENTS, BROKERS, CLIENTS, LINKS, PLAN_TABLES, STEERED, SUBSCRIPTIONS
 from overstory.pipeline.validate import problems_of_plan
+from overstory.pipeline.workbench import Workbench
 from overstory.planners.chains import make_plan
+from overstory.planners.decision import Decision
 from overstory.planners.refitting import refitted
 from overstory.planners.registry import PLANNERS, PROBLEMS, planner_for
 
@@ -218,3 +220,17 @@ def test_steered_flows_need_no_tree_after_a_move(tmp_path: Path) -> None:
     assert found.trees.num_rows == 0
     assert problems_of_plan(scenario, found, Steps().publishers(scenario)) == []
     assert found.header == Header("nearest", scenario.fingerprint)
+
+
+def test_a_planner_without_a_feasible_plan_gives_its_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it did not reach stands in the plan, and among the limits that the score says are exceeded."""
+
+    def best(*given: Any) -> Decision:
+        return Decision(PLANNERS["spt"].plan(*given), {}, unmet=("load: nothing below 3 was found",))
+
+    monkeypatch.setitem(PLANNERS, "modest", PLANNERS["spt"]._replace(name="modest", plan=best))
+    scenario = square(tmp_path)
+    plan = make_plan("nearest+modest", scenario, Steps(), {})
+    plan.write(tmp_path / "plan")
+    assert read_plan(tmp_path / "plan").header.unmet == plan.header.unmet == ("load: nothing below 3 was found",)
+    assert Workbench(scenario).score(plan).exceeded == plan.header.unmet

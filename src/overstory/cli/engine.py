@@ -161,7 +161,8 @@ def scored(
     watch: Watch,
     control: Control | None = None,
 ) -> Scored:
-    """Scores a plan. Without ``control`` the messages of changes are counted where they have a price."""
+    """Scores a plan on the whole log, with its changes. Without ``control`` the messages of changes are counted where
+    they have a price."""
     counting = control or Control(make_policy(POLICY), always=False)
     card, traffic = pipeline.score(scenario, plan, effort, lambda: counting.messages(scenario, plan, pipeline))
     view = PlanView(name, watch(), card, traffic, trees_of(scenario, plan), clients_at(scenario, plan))

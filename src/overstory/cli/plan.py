@@ -74,12 +74,8 @@ def add_to(commands: Any) -> None:
         metavar="NAME",
         help=f"{', '.join(PLANNERS)}; or several, as nearest+tree-search (default: that of --problem)",
     )
-    plan.add_argument(
-        "--problem",
-        default=TREES,
-        metavar="NAME",
-        help=f"{', '.join(PROBLEMS)}: what to decide on (default: %(default)s)",
-    )
+    problems = f"what to decide on: {', '.join(PROBLEMS)} (default: {TREES})"
+    plan.add_argument("--problem", metavar="NAME", help=problems)
     plan.add_argument("-o", "--output", required=True, metavar="PLAN", type=Path, help="the folder of the plan")
     plan.add_argument("--base", metavar="PLAN", type=Path, help="a plan that decides what this planner does not")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter of the planner")
@@ -115,8 +111,11 @@ def _about_planners() -> str:
 
 def run_plan(arguments: argparse.Namespace) -> None:
     given = parameters_in(arguments.set)
-    name = arguments.planner or planner_for(arguments.problem)
-    chain_named(name)
+    name = arguments.planner or planner_for(arguments.problem or TREES)
+    if arguments.problem is not None:
+        planner_for(arguments.problem)  # which must be one
+    if arguments.problem not in (None, *(planner.problem for planner in chain_named(name))):
+        raise UsageError(f"--problem {arguments.problem}: {name} solves another; leave out one of the two")
     check_parameters(name, given)
     check_can_be_made(arguments.output)
     check_report(arguments)

@@ -23,8 +23,8 @@ ONCE, TWICE, NOT_WHOLE, UNSURE = 0, 1, 2, 3
 
 
 class Pool(NamedTuple):
-    """Unions of boxes. Of union i the boxes between offsets i and i + 1, of box j the ranges between offsets j and
-    j + 1."""
+    """Unions of boxes in flat arrays. Of union i the boxes between offsets i and i + 1, of box j the ranges between
+    offsets j and j + 1."""
 
     offsets: Array
     exact: Array  # by box

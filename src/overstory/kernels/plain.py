@@ -113,7 +113,7 @@ def encode(store: Store, cells: Cells) -> Events:
 
 
 def _tokens_of(store: Store) -> dict[tuple[int, int, bytes], int]:
-    """By attribute, kind and text."""
+    """The numbers of all tokens in use, by attribute, kind and text."""
     known = {}
     for token in np.flatnonzero(store.tokens["uses"][: store.counts[TOKENS_USED]]).tolist():
         row = store.tokens[token]

@@ -38,7 +38,8 @@ class Steered(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """Scratch. A mark stands if it is the number of the row, or of the frame."""
+    """What the kernel notes of one row, in arrays that are used again for the next. A mark stands if it is the number
+    of the row, or of the frame."""
 
     held: Array  # by predicate
     entered: Array  # by flow

@@ -35,7 +35,7 @@ class Messages(NamedTuple):
 
     @property
     def by_link(self) -> Ints:
-        """All kinds together."""
+        """Messages of all kinds on each directed link."""
         return self.subscriptions + self.unsubscriptions + self.announcements
 
     @property

@@ -38,7 +38,7 @@ class ParkingGraph(ContainmentGraph):
         return number
 
     def remove(self, number: int) -> list[int]:
-        """Removes a filter. Returns those that no other covers any more, one of each node."""
+        """Removes a filter by its number. Returns those that no other covers any more, one of each node."""
         node = self._place.pop(number, None)
         if node is not None:
             del self._parked[node][number]

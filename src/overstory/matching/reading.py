@@ -27,7 +27,8 @@ class Reading:
 
     @cached_property
     def read(self) -> NDArray[np.bool_]:
-        """By text: whether it was read. A keyword that stands where a name is expected is left to the parser."""
+        """Whether the kernel could read each text. A keyword that stands where a name is expected is left to the
+        parser."""
         read: NDArray[np.bool_] = self.tests.count != UNREAD
         wrong = np.array([name.upper() in RESERVED for name in self.names], bool)
         if wrong.any():

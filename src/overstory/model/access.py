@@ -18,7 +18,7 @@ MASK = (1 << 64) - 1
 
 
 class Toll(NamedTuple):
-    """Of crossing links in one direction."""
+    """What crossing links costs and how long it takes, in one direction."""
 
     prices: Floats  # of a byte
     delays: Floats  # milliseconds

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overstory.errors import Problem
-from overstory.model.folders import KNOWN_BY, SCENARIO, problems_at, rows_where
+from overstory.model.folders import KNOWN_BY, SCENARIO, problems_at, repeated_in, rows_where
 from overstory.model.network import Network
 from overstory.model.settings import Settings
 from overstory.model.tables import LINKS, OPERATIONS
@@ -75,9 +75,7 @@ def problems_of(scenario: Tables) -> list[Problem]:
 
 def _twice(ids: pa.ChunkedArray, table: str, column: str) -> list[Problem]:
     values = ids.to_numpy()
-    order = np.argsort(values, kind="stable")
-    again = np.sort(order[1:][values[order[1:]] == values[order[:-1]]]).tolist()
-    return problems_at(again, table, column, lambda row: f"{values[row]} has been used above")
+    return problems_at(repeated_in(values), table, column, lambda row: f"{values[row]} has been used above")
 
 
 def _dangling(ids: pa.ChunkedArray, known: pa.ChunkedArray, table: str, column: str, what: str) -> list[Problem]:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from overstory.errors import DataError, Problem, UsageError
 from overstory.model.tables import Table
@@ -106,6 +108,13 @@ def _read_column(read: pa.Table, table: Table, at: int, problems: list[Problem])
 
 def rows_where(mask: pa.ChunkedArray | pa.Array) -> list[int]:
     found: list[int] = pc.indices_nonzero(mask).to_pylist()
+    return found
+
+
+def repeated_in(values: NDArray[np.int64]) -> list[int]:
+    """The rows whose value stands in a row above."""
+    order = np.argsort(values, kind="stable")
+    found: list[int] = np.sort(order[1:][values[order[1:]] == values[order[:-1]]]).tolist()
     return found
 
 

@@ -135,7 +135,7 @@ def _ranges(name: str, allowed: ValueSet) -> tuple[list[Range], bool]:
 
 
 def boxes_of(column: pa.Array) -> Boxes:
-    """Of texts without nulls. Those that the kernel cannot read are parsed."""
+    """Reads filters, given as texts without nulls, into boxes. Those that the kernel cannot read are parsed."""
     return _with_parsed(Reading(texts_of(column)))
 
 

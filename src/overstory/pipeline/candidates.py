@@ -97,7 +97,7 @@ def limits_of(scenario: Scenario, limit: float | None) -> Floats:
 
 
 def words_of(reach: Reach, clients: Ints, limits: Floats) -> Words:
-    """By client, in blocks."""
+    """The bit masks of the brokers in reach, worked out for one block of clients after the other."""
     width = -(-len(reach.brokers) // WORD)
     found = np.zeros((len(clients), width), np.uint64)
     block = max(1, PAIRS_AT_ONCE // len(reach.brokers))

@@ -158,7 +158,7 @@ def _room(pool: Pool, unions: Ints) -> tuple[int, int]:
 
 
 def behind_links(wanted: Wanted, rows: Ints) -> Asked:
-    """Rows between brokers. Groups are the members at a node of a flow's tree, in preorder."""
+    """What rows between brokers must cover. Groups are the members at a node of a flow's tree, in preorder."""
     brokers = len(wanted.scenario.network)
     tree, (flow, source, target) = _links(wanted, wanted.plan.trees), _links(wanted, wanted.plan.filters.take(rows))
     inner = np.isin(tree[0], flow)
@@ -195,7 +195,7 @@ def _spans(forest: Forest, parent: Ints, one: Ints, other: Ints, down: NDArray[n
 
 
 def behind_access(wanted: Wanted, rows: Ints) -> Asked:
-    """Rows for clients. Groups are the members of one client in one flow."""
+    """What rows for clients must cover. Groups are the members of one client in one flow."""
     filters = wanted.plan.filters
     flow, client = wanted.flow_numbers(filters["flow"].to_numpy()[rows]), filters["target"].to_numpy()[rows]
     clients = np.unique(np.concatenate([client, wanted.client]))

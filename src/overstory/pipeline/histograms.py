@@ -114,7 +114,8 @@ def counted(batch: pa.RecordBatch, channel: Ints) -> pa.RecordBatch:
 
 
 def histogram_of(events: "DataFrame", channels_in_worker: Callable[[], ChannelOf]) -> Histogram:
-    """On Spark. Each worker makes its own function of events, so that what it needs is opened there."""
+    """Counts events by publisher and channel on Spark. Each worker makes its own function of events, so that what it
+    needs is opened there."""
     from pyspark.sql import functions as sql
 
     def count(batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -134,7 +134,8 @@ class _Walk:
                 self._add(id_, _Made(client, None))
 
     def go(self, changes: list[Change]) -> None:
-        """Follows these rows. One that makes no sense is named, and followed as far as that can be."""
+        """Carries out the changes one after the other. One that makes no sense is named, and followed as far as that
+        can be."""
         for change in changes:
             getattr(self, f"_{change.operation}")(change)
 

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 
 class Measured(NamedTuple):
-    """Of the fullest broker each."""
+    """How full the fullest broker is under a plan, and which limits the plan exceeds."""
 
     load: float  # clients, relative to its share of all clients
     filled: float | None  # bytes, relative to its capacity; None where no broker has one

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from overstory.errors import DataError, FilterLimitError, Problem
 from overstory.filters import Filter, parse_filter
-from overstory.model.folders import problems_at, rows_where
+from overstory.model.folders import problems_at, repeated_in, rows_where
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.tables import ALL, EXACT, KINDS, LISTED, STEERED, WHOLE
@@ -192,9 +192,7 @@ def _negative(values: pa.ChunkedArray, table: str, column: str) -> list[Problem]
 
 def _repeated(values: pa.ChunkedArray, table: str, column: str) -> list[Problem]:
     numbers = values.to_numpy()
-    order = np.argsort(numbers, kind="stable")
-    again = np.sort(order[1:][numbers[order[1:]] == numbers[order[:-1]]]).tolist()
-    return problems_at(again, table, column, lambda row: f"{column} {numbers[row]} has been given above")
+    return problems_at(repeated_in(numbers), table, column, lambda row: f"{column} {numbers[row]} has been given above")
 
 
 def _left_out(every: pa.ChunkedArray, given: pa.ChunkedArray, table: str, column: str, what: str) -> list[Problem]:

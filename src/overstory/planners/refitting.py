@@ -18,6 +18,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.tables import ALL, STEERED, TREES
 from overstory.planners.defaults import looked_up_in
 from overstory.planners.trees.spt import paths_from
+from overstory.routing.written_out import may_share
 
 Tables = Mapping[str, pa.Table]
 BROKER = "$broker"
@@ -26,40 +27,49 @@ MOST_COMPARED = 1_000_000
 
 def refitted(scenario: Scenario, tables: Tables, before: pa.Table, publishers: Ints) -> dict[str, pa.Table]:
     """The tables of a plan whose attachments were ``before``."""
-    old, new = _attached(before), _attached(tables["attachments"])
-    moved = np.array([client for client, broker in new.items() if old.get(client) != broker], np.int64)
+    clients, brokers = (tables["attachments"][name].to_numpy() for name in ("client", "broker"))
+    old = looked_up_in(clients, *(before[name].to_numpy() for name in ("client", "broker")))
+    moved = clients[old != brokers]
     if not len(moved):
         return dict(tables)
-    hosts = _Hosts(scenario, tables, new, publishers)
+    hosts = _Hosts(scenario, tables, publishers)
     trees = _grown(scenario.network, tables, hosts)
     filters = _still_right(scenario, tables, trees, hosts, moved)
     return {**tables, "trees": trees, "filters": filters}
 
 
-def _attached(attachments: pa.Table) -> dict[int, int]:
-    return dict(zip(attachments["client"].to_pylist(), attachments["broker"].to_pylist(), strict=True))
-
-
 class _Hosts:
     """Where the members of flows are, and where events enter them."""
 
-    def __init__(self, scenario: Scenario, tables: Tables, attached: dict[int, int], publishers: Ints) -> None:
-        self.attached = attached
-        self.entering = sorted({attached[client] for client in publishers.tolist()})
+    def __init__(self, scenario: Scenario, tables: Tables, publishers: Ints) -> None:
+        self.attachments = tuple(tables["attachments"][name].to_numpy() for name in ("client", "broker"))
+        self.entering: list[int] = np.unique(self.broker_of(publishers)).tolist()
         self.events = dict(zip(tables["flows"]["flow"].to_pylist(), tables["flows"]["events"].to_pylist(), strict=True))
         subscriptions, members = scenario.subscriptions, tables["members"]
-        self.ids = subscriptions["id"].to_numpy()
+        ids = subscriptions["id"].to_numpy()
         self.clients = subscriptions["client"].to_numpy()
         self.texts = subscriptions["filter"]
-        rows = looked_up_in(members["subscription"].to_numpy(), self.ids, np.arange(len(self.ids)))
-        self.brokers = np.array([attached[client] for client in self.clients.tolist()], np.int64)  # by subscription
+        rows = looked_up_in(members["subscription"].to_numpy(), ids, np.arange(len(ids)))
+        self.brokers = self.broker_of(self.clients)  # by subscription
         self.flow, self.row, self.part = members["flow"].to_numpy(), rows, members["part"]
         kinds = zip(*(tables["flows"][name].to_pylist() for name in ("flow", "members")), strict=True)
         self.everywhere = {flow for flow, kind in kinds if kind == ALL}
         pairs = np.unique(np.stack([self.flow, self.brokers[rows]]), axis=1)
-        self._of = {flow: set(np.unique(self.brokers).tolist()) for flow in self.everywhere}
+        self._of = self._of_all()
         for flow, broker in pairs.T.tolist():
             self._of.setdefault(flow, set()).add(broker)
+
+    def broker_of(self, clients: Ints) -> Ints:
+        return looked_up_in(clients, *self.attachments)
+
+    def _of_all(self) -> dict[int, set[int]]:
+        """For flows that serve every subscription: the brokers where somebody may want some of their events."""
+        if not self.everywhere:
+            return {}
+        coded = self.texts.combine_chunks().dictionary_encode()
+        filters, codes = list(map(parse_filter, coded.dictionary.to_pylist())), np.asarray(coded.indices)
+        shares = {flow: may_share(parse_filter(self.events[flow]), filters)[codes] for flow in self.everywhere}
+        return {flow: set(np.unique(self.brokers[share]).tolist()) for flow, share in shares.items()}
 
     def of(self, flow: int, has_links: bool) -> set[int]:
         """All brokers that the flow's tree must hold. Nothing enters a flow without members and links."""
@@ -113,10 +123,10 @@ def _still_right(scenario: Scenario, tables: Tables, trees: pa.Table, hosts: _Ho
     rows = tables["filters"]
     flows, sources, targets = (rows[name].to_numpy() for name in ("flow", "source", "target"))
     to_brokers = np.isin(targets, scenario.network.ids)
-    kept = np.ones(rows.num_rows, bool)
-    for row in np.flatnonzero(~to_brokers).tolist():
-        kept[row] = hosts.attached[int(targets[row])] == sources[row]
+    kept = to_brokers | (hosts.broker_of(targets) == sources)
     doubtful = to_brokers & ~(rows["filter"].to_numpy() == EVERYTHING)
+    if not doubtful.any():
+        return rows.filter(pa.array(kept))
     covering = _Covering(hosts, moved)
     for flow in np.unique(flows[doubtful]).tolist():
         neighbours = _neighbours(trees, flow)

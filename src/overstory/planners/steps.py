@@ -45,7 +45,7 @@ class Boxes(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of attributes, ascending."""
+        """The names of the attributes, ascending."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -113,8 +113,8 @@ class Steps(Protocol):
         """The distinct filters of the subscriptions, by the numbers of ``predicates``."""
 
     def histograms(self, scenario: Scenario, channels: Sequence[str] | Mapping[str, Sequence[float]]) -> Histogram:
-        """Of the parts fit and choose. Channels are a partition of all events: filters, of which each event matches
-        one, or a grid, given by the edges of each attribute."""
+        """The bytes of each publisher in each channel, of the parts fit and choose. Channels are a partition of all
+        events: filters, of which each event matches one, or a grid, given by the edges of each attribute."""
 
     def candidates(
         self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = "delay"

@@ -15,7 +15,8 @@ MUCH = 8  # what waits is filed together if it is at least the index divided by 
 
 
 class Filed:
-    """Numbered filters. The number of a removed one is used again. Their numbers in the index are others."""
+    """Filters under numbers, which are indexed when an event asks for them. The number of a removed one is used again.
+    Their numbers in the index are others."""
 
     def __init__(self) -> None:
         self._index = FilterIndex()
