@@ -79,8 +79,8 @@ def ascent_bounds(
     be the root; roots may come twice. Seldom a bound is below that of ``farthest_bounds``; the larger of the two holds
     as well.
     """
-    graph = _reversed(offsets, targets, prices)
-    work = _new_work(len(offsets) - 1, len(targets), len(terminals))
+    graph = incoming_of(offsets, targets, prices)
+    work = new_ascent(len(offsets) - 1, len(targets), len(terminals))
     instance, search = 0, 0
     for s in range(len(terminal_offsets) - 1):
         some = terminals[terminal_offsets[s] : terminal_offsets[s + 1]]
@@ -89,8 +89,8 @@ def ascent_bounds(
             instance, search = _ascend_for_all(graph, work, instance, roots[first:end], some, search, out[first:end])
         for i in range(first, end):
             if end - first == 1 or out[i] == NOT_YET:
-                search = _room_for_searches(work, search)
-                out[i], search, _ = _ascend(graph, work, instance, roots[i], some, search)
+                search = room_for_searches(work, search)
+                out[i], search, _ = ascend(graph, work, instance, roots[i], some, search, False)
                 instance += 1
 
 
@@ -110,7 +110,7 @@ def farthest_bounds(
 
 
 @kernel
-def _reversed(offsets: Array, targets: Array, prices: Array) -> Incoming:
+def incoming_of(offsets: Array, targets: Array, prices: Array) -> Incoming:
     size = len(offsets) - 1
     starts = np.zeros(size + 1, np.int64)
     for target in targets:
@@ -127,7 +127,7 @@ def _reversed(offsets: Array, targets: Array, prices: Array) -> Incoming:
 
 
 @kernel
-def _new_work(nodes: int, links: int, terminals: int) -> Work:
+def new_ascent(nodes: int, links: int, terminals: int) -> Work:
     work = Work(
         np.zeros(nodes, NODE),
         np.empty(links, np.int64),
@@ -141,7 +141,7 @@ def _new_work(nodes: int, links: int, terminals: int) -> Work:
 
 
 @kernel
-def _room_for_searches(work: Work, search: int) -> int:
+def room_for_searches(work: Work, search: int) -> int:
     """The number of the last search, or 0 after all are forgotten."""
     if search <= LAST_SEARCH:
         return search
@@ -158,8 +158,8 @@ def _ascend_for_all(
 
     Returns the number of the next instance, and that of the last search.
     """
-    search = _room_for_searches(work, search)
-    bound, search, last = _ascend(graph, work, i, NONE, terminals, search)
+    search = room_for_searches(work, search)
+    bound, search, last = ascend(graph, work, i, NONE, terminals, search, False)
     wanted = 0
     for root in roots:
         if last != NONE and root != last and work.nodes[root].known != i and work.nodes[root].awake != i:
@@ -206,10 +206,13 @@ def _reach(graph: Incoming, work: Work, i: int, terminal: int, wanted: int, sear
 
 
 @kernel
-def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, search: int) -> tuple[int, int, int]:
+def ascend(
+    graph: Incoming, work: Work, i: int, root: int, terminals: Array, search: int, to_the_end: bool
+) -> tuple[int, int, int]:
     """The bound of instance i, the number of the last search, and NONE.
 
-    If the root is NONE: only until one terminal is left that is not at rest, which then comes last.
+    If the root is NONE: only until one terminal is left that is not at rest, which then comes last. ``to_the_end`` says
+    whether links pay for the last raise too, which no bound needs.
     """
     if root != NONE:
         work.nodes[root].connected = i
@@ -236,7 +239,7 @@ def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, se
             work.nodes[terminal].awake = NONE
             if end != NONE and work.nodes[end].connected == i:
                 _connect(work, i, terminal, end)
-        if raised and count:
+        if raised and (count or to_the_end):
             _pay(graph, work, raised, size, search)
     return bound, search, NONE
 
