@@ -13,7 +13,9 @@ rest, since that one then goes on for both. At the end saturated links lead from
    and is put right when the terminal's turn comes. Among equals the lower node goes first.
 3. Raises in a row are one Dijkstra search against the links: a node joins the set when the raises add up to its
    distance. So the bound of a single terminal is its distance.
-4. The root is not asked for until a search comes upon it. So the same terminals are raised once for all their roots, up
+4. Where all links cost the same, what is left of a price is all of it or nothing. So what a search comes upon later
+   joins later, and a plain queue does for a heap.
+5. The root is not asked for until a search comes upon it. So the same terminals are raised once for all their roots, up
    to the last terminal that is not at rest; one search from there gives what each root adds. Only for a root that an
    earlier search came upon all of it is done again. Each bound is the one that its root would get alone.
 """
@@ -36,6 +38,7 @@ class Incoming(NamedTuple):
     offsets: Array
     sources: Array
     prices: Array
+    even: bool  # all links cost the same
 
 
 class Work(NamedTuple):
@@ -123,7 +126,10 @@ def incoming_of(offsets: Array, targets: Array, prices: Array) -> Incoming:
             place = places[targets[link]]
             places[targets[link]] += 1
             sources[place], paid[place] = source, prices[link]
-    return Incoming(starts, sources, paid)
+    even = True
+    for price in paid:
+        even = even and price == paid[0]
+    return Incoming(starts, sources, paid, even)
 
 
 @kernel
@@ -252,6 +258,7 @@ def _raise(graph: Incoming, work: Work, i: int, terminal: int, most: int, search
     how many members of the set may have links that paid.
     """
     raised, cut, queued, seen, size = 0, 0, 0, 0, 1
+    head = 0  # of the queue, which is no heap, where all links cost the same
     work.members[0] = terminal
     work.nodes[terminal].stage, work.nodes[terminal].distance = search + 1, 0
     while True:
@@ -262,13 +269,16 @@ def _raise(graph: Incoming, work: Work, i: int, terminal: int, most: int, search
                 return raised, cut, node, seen
             seen += 1
             size, cut, queued = _look_back(graph, work, i, node, raised, search, size, cut, queued)
-        while queued and work.nodes[work.queue[1, 0]].stage == search + 1:
-            _pop(work.queue, queued)
-            queued -= 1
-        if queued == 0 or (cut > most and work.queue[0, 0] > raised):
+        while queued > head and work.nodes[work.queue[1, head]].stage == search + 1:
+            if graph.even:
+                head += 1
+            else:
+                _pop(work.queue, queued)
+                queued -= 1
+        if queued == head or (cut > most and work.queue[0, head] > raised):
             return raised, cut, NONE, seen
-        raised = work.queue[0, 0]
-        size, cut = _join(work, work.queue[1, 0], search, size, cut)
+        raised = work.queue[0, head]
+        size, cut = _join(work, work.queue[1, head], search, size, cut)
 
 
 @inlined
@@ -295,7 +305,10 @@ def _look_back(
             if distance == raised:
                 size, cut = _join(work, source, search, size, cut)
             else:
-                _push(work.queue, queued, distance, source)
+                if graph.even:
+                    work.queue[0, queued], work.queue[1, queued] = distance, source
+                else:
+                    _push(work.queue, queued, distance, source)
                 queued += 1
     return size, cut, queued
 

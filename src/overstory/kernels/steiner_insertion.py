@@ -105,7 +105,7 @@ def _dearest_key_path(nodes: Nodes, past: Past) -> float:
     return dearest
 
 
-@kernel
+@inlined
 def try_insertion(graph: Graph, nodes: Nodes, past: Past, new: int) -> tuple[float, int]:
     """Joins a node to the tree, and takes away what costs more than the new links. Returns what is gained, and how many
     changes there are in the past; nodes that were taken away are marked as outside."""
@@ -173,7 +173,7 @@ def _dearest_segment(nodes: Nodes, start: int, top: int) -> tuple[float, int, in
     return dearest, low, high
 
 
-@kernel
+@inlined
 def _swap(nodes: Nodes, past: Past, changes: int, new: int, there: int, price: float, low: int, high: int) -> int:
     """Takes away the segment between two nodes above ``there``, which now hangs from the new node."""
     for end in (low, high):
@@ -197,7 +197,7 @@ def _swap(nodes: Nodes, past: Past, changes: int, new: int, there: int, price: f
     return changes
 
 
-@kernel
+@inlined
 def put_back(nodes: Nodes, past: Past, new: int, changes: int) -> None:
     """Makes the tree what it was before the trial."""
     for at in range(changes - 1, -1, -1):

@@ -104,7 +104,7 @@ def find_changes(nodes: Nodes, keys: Keys, regions: Regions, bridges: Bridges) -
     used = 0
     for bridge in range(len(bridges.prices)):
         price = bridges.prices[bridge]
-        length = walk_between(nodes, keys, regions.bases[bridges.ones[bridge]], regions.bases[bridges.others[bridge]])
+        length = walk_between(keys, regions.bases[bridges.ones[bridge]], regions.bases[bridges.others[bridge]])
         for at in range(length - 1):
             one, other = keys.walk[at], keys.walk[at + 1]
             path = one if keys.above[one] == other else other
@@ -134,8 +134,8 @@ def _part(keys: Keys, neighbour: int, branch: int) -> int:
     return part
 
 
-@kernel
-def walk_between(nodes: Nodes, keys: Keys, one: int, other: int) -> int:
+@inlined
+def walk_between(keys: Keys, one: int, other: int) -> int:
     """Lists the key nodes on the tree's way between two of its nodes. Returns how many they are.
 
     Two bases inside the same key path have none between them."""
@@ -204,12 +204,12 @@ def _make(nodes: Nodes, keys: Keys, regions: Regions, bridges: Bridges, name: in
     node = name // 2
     for marking in (False, True):
         if name % 2 == 0:
-            if not _own(nodes, keys, regions, bridges, keys.chosen[node], marking):
+            if not _own(keys, regions, bridges, keys.chosen[node], marking):
                 return False
         else:
             place = keys.first[node]
             while place != NONE:
-                if not _own(nodes, keys, regions, bridges, keys.taken[place], marking):
+                if not _own(keys, regions, bridges, keys.taken[place], marking):
                     return False
                 place = keys.following[place]
     if name % 2 == 0:
@@ -230,9 +230,9 @@ def _make(nodes: Nodes, keys: Keys, regions: Regions, bridges: Bridges, name: in
 
 
 @kernel
-def _own(nodes: Nodes, keys: Keys, regions: Regions, bridges: Bridges, bridge: int, marking: bool) -> bool:
+def _own(keys: Keys, regions: Regions, bridges: Bridges, bridge: int, marking: bool) -> bool:
     """Whether no key node between the ends of a bridge is used; or marks them all as used."""
-    length = walk_between(nodes, keys, regions.bases[bridges.ones[bridge]], regions.bases[bridges.others[bridge]])
+    length = walk_between(keys, regions.bases[bridges.ones[bridge]], regions.bases[bridges.others[bridge]])
     for at in range(length):
         if marking:
             keys.used[keys.walk[at]] = True
