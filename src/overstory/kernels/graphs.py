@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.errors import DataError
 from overstory.kernels.compiling import Array
 
 
@@ -18,6 +19,9 @@ class Graph(NamedTuple):
 
 
 def graph_of(offsets: Array, targets: Array, prices: Array) -> Graph:
+    wrong = np.flatnonzero(~((prices >= 0) & (prices < np.inf)))
+    if len(wrong):
+        raise DataError(f"link {wrong[0]} costs {prices[wrong[0]]}: a price is a number from 0 on")
     sources = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     there, back = np.lexsort((prices, targets, sources)), np.lexsort((prices, sources, targets))
     mutual = all(

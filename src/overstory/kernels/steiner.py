@@ -131,7 +131,9 @@ def trees_with(effort: Effort, graph: Graph, distances: Distances, instances: In
 
 def _step(graph: Graph, prices: Array) -> float:
     """By how much at least two trees differ if they do not cost the same; 0 if nothing is known of that."""
-    if len(prices) and graph.even:
+    if not len(prices):
+        return 0.0
+    if graph.even:
         return float(prices[0])
     return 1.0 if np.all(prices == np.floor(prices)) else 0.0
 
