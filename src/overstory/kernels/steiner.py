@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.errors import DataError, UsageError
-from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.compiling import Array, inlined, kernel
 from overstory.kernels.distances import Distances
 from overstory.kernels.graphs import Graph as Graph
 from overstory.kernels.graphs import graph_of as graph_of
@@ -232,13 +232,13 @@ def _find_tree(graph: Graph, distances: Distances, units: Units, shop: Shop, eff
         _breed(graph, distances, shop, effort, bound + units.step)
 
 
-@kernel
+@inlined
 def _keep_if_cheaper(shop: Shop, cost: float) -> None:
     if cost < shop.kept.cost[0]:
         keep(shop.bench.nodes, shop.kept, cost)
 
 
-@kernel
+@inlined
 def _consider(graph: Graph, shop: Shop, inserts: bool) -> None:
     """Keeps the tree that was grown, if it is the cheapest so far."""
     nodes, root = shop.bench.nodes, shop.ends.ends[0]

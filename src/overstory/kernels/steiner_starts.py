@@ -65,7 +65,7 @@ def can_reach(distances: Distances, ends: Ends, no_way: float) -> bool:
     return True
 
 
-@kernel
+@inlined
 def grow_start(graph: Graph, distances: Distances, nodes: Nodes, ends: Ends, number: int, tries: int) -> None:
     """Start number so many, of so many, which are spread over the ends. What a tree of directed prices has grown is in
     its nodes' parents and links; other trees have to be spanned."""
