@@ -212,11 +212,14 @@ def _find_tree(graph: Graph, distances: Distances, units: Units, shop: Shop, eff
     count = shop.ends.count[0]
     solved = count < 3 or (graph.mutual and count == 3)
     tries = 1 if solved else min(effort.starts, count)
+    dearest = 0.0
     for number in range(tries):
         grow_start(graph, distances, shop.bench.nodes, shop.ends, number, tries)
-        _consider(graph, shop, effort.inserts and effort.rounds > 0 and not solved)
+        dearest = max(dearest, _consider(graph, shop, effort.inserts and effort.rounds > 0 and not solved))
     if solved:
         return
+    if graph.even and effort.tries == 0 and dearest == shop.kept.cost[0]:
+        return  # where all starts come to the same, local search gains next to nothing
     if effort.rounds == 0:
         if effort.inserts and graph.mutual:
             restore(graph, shop.bench.nodes, shop.kept)
@@ -239,8 +242,8 @@ def _keep_if_cheaper(shop: Shop, cost: float) -> None:
 
 
 @inlined
-def _consider(graph: Graph, shop: Shop, inserts: bool) -> None:
-    """Keeps the tree that was grown, if it is the cheapest so far."""
+def _consider(graph: Graph, shop: Shop, inserts: bool) -> float:
+    """Keeps the tree that was grown, if it is the cheapest so far. Returns what it costs."""
     nodes, root = shop.bench.nodes, shop.ends.ends[0]
     if not graph.mutual:
         _keep_if_cheaper(shop, arrange(graph, nodes, root))
@@ -248,6 +251,7 @@ def _consider(graph: Graph, shop: Shop, inserts: bool) -> None:
     if graph.mutual and inserts:
         cost = insert_and_span(graph, shop.bench, root, cost)
     _keep_if_cheaper(shop, cost)
+    return cost
 
 
 @kernel
