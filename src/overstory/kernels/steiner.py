@@ -73,8 +73,9 @@ class Trees(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Of the prices."""
+    """Of the prices, and what is known of them."""
 
+    no_way: float  # stands in a table of distances where there is none
     of_bounds: float  # what 1 is in the bounds of dual ascents
     step: float  # by how much at least two trees differ if they do not cost the same
 
@@ -123,9 +124,8 @@ def trees_with(effort: Effort, graph: Graph, distances: Distances, instances: In
     prices = graph.prices if effort.ascents else graph.prices[:0]
     whole, bits = whole_prices(prices)
     step = _step(graph, prices)
-    links = _all_trees(
-        graph, distances, no_way, whole, Units(2.0**-bits, step), instances, effort, seed, costs, offsets
-    )
+    units = Units(no_way, 2.0**-bits, step)
+    links = _all_trees(graph, distances, whole, units, instances, effort, seed, (costs, offsets))
     return Trees(costs, offsets, links)
 
 
@@ -163,15 +163,15 @@ def distinct_instances(roots: Array, terminal_offsets: Array, terminals: Array) 
 def _all_trees(
     graph: Graph,
     distances: Distances,
-    no_way: float,
     whole: Array,
     units: Units,
     instances: Instances,
     effort: Effort,
     seed: int,
-    costs: Array,
-    offsets: Array,
+    out: tuple[Array, Array],
 ) -> Array:
+    """Returns the links of all trees; ``out`` gets their costs and offsets. ``whole`` are the prices as integers."""
+    costs, offsets = out
     roots, terminal_offsets, terminals = instances
     shop = _new_shop(graph, whole, effort)
     kept = shop.kept
@@ -180,7 +180,7 @@ def _all_trees(
     for i in range(len(roots)):
         note_ends(shop.ends, shop.bench.nodes, roots[i], terminals[terminal_offsets[i] : terminal_offsets[i + 1]])
         kept.cost[0], kept.count[0], shop.pool.count[0] = np.inf, 1, 0
-        if can_reach(distances, shop.ends, no_way):
+        if can_reach(distances, shop.ends, units.no_way):
             shop.pool.chance[0] = np.uint64(seed)
             _find_tree(graph, distances, units, shop, effort)
         costs[i], size = kept.cost[0], kept.count[0] - 1
