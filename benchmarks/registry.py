@@ -1,6 +1,6 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import bounds, containment, filters, index, million, pipeline, replay, routing, scale, trees
+from benchmarks import bounds, containment, filters, index, million, pipeline, replay, routing, scale, steiner, trees
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -19,6 +19,9 @@ SUBJECTS: dict[str, Subject] = {
     "bound": bounds.bound,
     "scale": scale.scale,
     "million": million.million,
+    "steiner-route": steiner.route,
+    "steiner-library": steiner.library,
+    "steiner-opt": steiner.opt,
     "trees": trees.quality,
     "trees-speed": trees.speed,
     "route-subscribe": routing.subscribe,

@@ -79,7 +79,7 @@ def bounds(graph: Graph, some: list[Wanted]) -> list[int]:
 
 def distances_in(graph: Graph) -> Array:
     """Floyd and Warshall."""
-    far = np.full((graph.size, graph.size), 10**12)
+    far = np.full((graph.size, graph.size), 10**17)
     np.fill_diagonal(far, 0)
     for source, target, price in graph.links:
         far[source, target] = min(far[source, target], price)

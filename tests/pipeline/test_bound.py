@@ -84,7 +84,7 @@ def test_neither_a_tree_for_each_event_nor_a_bound_by_distance_breaks_it(
     base = Plan.of(Header("", scenario.fingerprint), defaults.tables(scenario))
     known, rows, totals = counted_here(scenario, base)
     ground = ground_of(scenario.network, known.rules)
-    crossings = crossed([rows], known.rules, known.publishers, *ground, 4)
+    crossings = crossed([rows], known.rules, known.publishers, *ground, "plan")
     for chosen in (ALL, NONE, Chosen(2**63 - 1, 2**31)):
         bound = bound_here(rows, known, scenario.network, chosen)
         card = card_of(scenario, base, known, totals, crossings, bound)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from overstory import parse_filter
-from overstory.kernels.steiner import steiner_trees
+from overstory.kernels.steiner import BEST, PLAN, steiner_trees
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.topologies import topology
 from overstory.model.plan import Header, Plan
@@ -23,8 +23,6 @@ from overstory.planners.references import score_reference
 from ..plans import events_of, random_plan, random_scenario
 from .meter import counted_here, meter
 
-STARTS = 4
-
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_event_takes_its_tree(seed: int, tmp_path: Path) -> None:
@@ -34,7 +32,7 @@ def test_every_event_takes_its_tree(seed: int, tmp_path: Path) -> None:
     plan = without_links(scenario, random_plan(dice, scenario).attachments)
     known, rows, _ = counted_here(scenario, plan)
     ground = ground_of(scenario.network, known.rules)
-    found = crossed([rows], known.rules, known.publishers, *ground, STARTS)
+    found = crossed([rows], known.rules, known.publishers, *ground, PLAN)
     brokers = dict(zip(*(plan.attachments[name].to_pylist() for name in ("client", "broker")), strict=True))
     wanted = [
         (parse_filter(row["filter"]), brokers[row["client"]], row["client"] if row["no_local"] else None)
@@ -45,7 +43,7 @@ def test_every_event_takes_its_tree(seed: int, tmp_path: Path) -> None:
         attributes = {**event.attributes, "$broker": brokers[event.publisher]}
         there = {broker for each, broker, own in wanted if own != event.publisher and each.matches(attributes)}
         ends = scenario.network.positions(np.array([brokers[event.publisher], *sorted(there)]))
-        tree = steiner_trees(*ground, ends[:1], np.array([0, len(there)]), ends[1:], STARTS)
+        tree = steiner_trees(*ground, ends[:1], np.array([0, len(there)]), ends[1:], PLAN)
         frames[event.id % 3, tree.links] += 1
         sizes[event.id % 3, tree.links] += event.bytes
     assert np.array_equal(found.frames, frames)
@@ -60,7 +58,7 @@ def test_a_reference_costs_no_less_than_the_bound_and_no_upkeep(seed: int, tmp_p
     base = Plan.of(Header("", scenario.fingerprint), tables)
     known, rows, totals = counted_here(scenario, base)
     ground = ground_of(scenario.network, known.rules)
-    crossings = crossed([rows], known.rules, known.publishers, *ground, STARTS)
+    crossings = crossed([rows], known.rules, known.publishers, *ground, PLAN)
     card = card_of(scenario, base, known, totals, crossings, bound_here(rows, known, scenario.network))
     whole, _ = meter(scenario, base)
     assert card.lower_bound <= card.core
@@ -84,11 +82,11 @@ def test_crossings_do_not_depend_on_partitions(pipeline: Pipeline, scenario: Sce
     attachments = defaults.attachments(scenario)
     known = metered(scenario, without_links(scenario, attachments), pipeline.publishers(scenario))
     rows = pipeline.reduce(scenario, known.predicates)
-    expected = pipeline.steiner(scenario, attachments, STARTS)
-    again = crossings_of(rows.repartition(7, "low"), known, scenario.network, STARTS, tmp_path)
+    expected = pipeline.steiner(scenario, attachments, PLAN)
+    again = crossings_of(rows.repartition(7, "low"), known, scenario.network, PLAN, tmp_path)
     assert np.array_equal(again.bytes, expected.bytes)
     assert np.array_equal(again.frames, expected.frames)
-    assert np.array_equal(pipeline.multiplicities(scenario, attachments, STARTS), expected.bytes[0])
+    assert np.array_equal(pipeline.multiplicities(scenario, attachments, PLAN), expected.bytes[0])
 
 
 def test_no_plan_is_as_cheap_as_a_tree_for_each_event(pipeline: Pipeline, scenario: Scenario) -> None:
@@ -97,5 +95,5 @@ def test_no_plan_is_as_cheap_as_a_tree_for_each_event(pipeline: Pipeline, scenar
     assert plan.lower_bound == card.lower_bound <= card.core < plan.core
     assert card.cost_fit < plan.cost_fit
     assert card.cost_held_out < plan.cost_held_out
-    more = score_reference("opt", scenario, pipeline, {"starts": 20}, 10**8)
+    more = score_reference("opt", scenario, pipeline, {"effort": BEST}, 10**8)
     assert card.lower_bound <= more.core <= card.core

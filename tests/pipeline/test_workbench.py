@@ -60,7 +60,7 @@ def test_samples(pipeline: Pipeline, scenario: Scenario) -> None:
     for most in (10**9, 50):
         ours, theirs = (each.sample(scenario, attached, most) for each in (bench, pipeline))
         assert [np.asarray(each).tolist() for each in ours] == [np.asarray(each).tolist() for each in theirs]
-    crossed = [each.multiplicities(scenario, attached, 2).tolist() for each in (bench, pipeline)]
+    crossed = [each.multiplicities(scenario, attached, "route").tolist() for each in (bench, pipeline)]
     assert crossed[0] == crossed[1]
 
 

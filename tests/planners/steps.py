@@ -113,7 +113,7 @@ class Steps:
             min(1.0, most / max(len(sizes), 1)),
         )
 
-    def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
+    def multiplicities(self, scenario: Scenario, attachments: pa.Table, tree_effort: str) -> Ints:
         """All of the sample, at once."""
         network = scenario.network
         fit = demand_of(scenario, self, {"attachments": attachments}, 10**9)
@@ -121,7 +121,7 @@ class Steps:
         known = network.offsets, network.targets, network.prices
         everywhere = distances_to(*known, np.arange(len(network)))
         ends = found.terminal_offsets, found.terminals
-        trees = steiner_trees(graph_of(*known), everywhere, fit.fit.roots[found.rows], *ends, starts)
+        trees = steiner_trees(graph_of(*known), everywhere, fit.fit.roots[found.rows], *ends, tree_effort)
         crossed = np.zeros(len(network.targets), np.int64)
         np.add.at(crossed, trees.links, np.repeat(fit.fit.bytes[found.rows], np.diff(trees.offsets)))
         return crossed

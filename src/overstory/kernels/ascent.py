@@ -13,7 +13,9 @@ rest, since that one then goes on for both. At the end saturated links lead from
    and is put right when the terminal's turn comes. Among equals the lower node goes first.
 3. Raises in a row are one Dijkstra search against the links: a node joins the set when the raises add up to its
    distance. So the bound of a single terminal is its distance.
-4. The root is not asked for until a search comes upon it. So the same terminals are raised once for all their roots, up
+4. Where all links cost the same, what is left of a price is all of it or nothing. So what a search comes upon later
+   joins later, and a plain queue does for a heap.
+5. The root is not asked for until a search comes upon it. So the same terminals are raised once for all their roots, up
    to the last terminal that is not at rest; one search from there gives what each root adds. Only for a root that an
    earlier search came upon all of it is done again. Each bound is the one that its root would get alone.
 """
@@ -36,6 +38,7 @@ class Incoming(NamedTuple):
     offsets: Array
     sources: Array
     prices: Array
+    even: bool  # all links cost the same
 
 
 class Work(NamedTuple):
@@ -79,8 +82,8 @@ def ascent_bounds(
     be the root; roots may come twice. Seldom a bound is below that of ``farthest_bounds``; the larger of the two holds
     as well.
     """
-    graph = _reversed(offsets, targets, prices)
-    work = _new_work(len(offsets) - 1, len(targets), len(terminals))
+    graph = incoming_of(offsets, targets, prices)
+    work = new_ascent(len(offsets) - 1, len(targets), len(terminals))
     instance, search = 0, 0
     for s in range(len(terminal_offsets) - 1):
         some = terminals[terminal_offsets[s] : terminal_offsets[s + 1]]
@@ -89,8 +92,8 @@ def ascent_bounds(
             instance, search = _ascend_for_all(graph, work, instance, roots[first:end], some, search, out[first:end])
         for i in range(first, end):
             if end - first == 1 or out[i] == NOT_YET:
-                search = _room_for_searches(work, search)
-                out[i], search, _ = _ascend(graph, work, instance, roots[i], some, search)
+                search = room_for_searches(work, search)
+                out[i], search, _ = ascend(graph, work, instance, roots[i], some, search, False)
                 instance += 1
 
 
@@ -110,7 +113,7 @@ def farthest_bounds(
 
 
 @kernel
-def _reversed(offsets: Array, targets: Array, prices: Array) -> Incoming:
+def incoming_of(offsets: Array, targets: Array, prices: Array) -> Incoming:
     size = len(offsets) - 1
     starts = np.zeros(size + 1, np.int64)
     for target in targets:
@@ -123,11 +126,14 @@ def _reversed(offsets: Array, targets: Array, prices: Array) -> Incoming:
             place = places[targets[link]]
             places[targets[link]] += 1
             sources[place], paid[place] = source, prices[link]
-    return Incoming(starts, sources, paid)
+    even = True
+    for price in paid:
+        even = even and price == paid[0]
+    return Incoming(starts, sources, paid, even)
 
 
 @kernel
-def _new_work(nodes: int, links: int, terminals: int) -> Work:
+def new_ascent(nodes: int, links: int, terminals: int) -> Work:
     work = Work(
         np.zeros(nodes, NODE),
         np.empty(links, np.int64),
@@ -141,7 +147,7 @@ def _new_work(nodes: int, links: int, terminals: int) -> Work:
 
 
 @kernel
-def _room_for_searches(work: Work, search: int) -> int:
+def room_for_searches(work: Work, search: int) -> int:
     """The number of the last search, or 0 after all are forgotten."""
     if search <= LAST_SEARCH:
         return search
@@ -158,8 +164,8 @@ def _ascend_for_all(
 
     Returns the number of the next instance, and that of the last search.
     """
-    search = _room_for_searches(work, search)
-    bound, search, last = _ascend(graph, work, i, NONE, terminals, search)
+    search = room_for_searches(work, search)
+    bound, search, last = ascend(graph, work, i, NONE, terminals, search, False)
     wanted = 0
     for root in roots:
         if last != NONE and root != last and work.nodes[root].known != i and work.nodes[root].awake != i:
@@ -206,10 +212,13 @@ def _reach(graph: Incoming, work: Work, i: int, terminal: int, wanted: int, sear
 
 
 @kernel
-def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, search: int) -> tuple[int, int, int]:
+def ascend(
+    graph: Incoming, work: Work, i: int, root: int, terminals: Array, search: int, to_the_end: bool
+) -> tuple[int, int, int]:
     """The bound of instance i, the number of the last search, and NONE.
 
-    If the root is NONE: only until one terminal is left that is not at rest, which then comes last.
+    If the root is NONE: only until one terminal is left that is not at rest, which then comes last. ``to_the_end`` says
+    whether links pay for the last raise too, which no bound needs.
     """
     if root != NONE:
         work.nodes[root].connected = i
@@ -236,7 +245,7 @@ def _ascend(graph: Incoming, work: Work, i: int, root: int, terminals: Array, se
             work.nodes[terminal].awake = NONE
             if end != NONE and work.nodes[end].connected == i:
                 _connect(work, i, terminal, end)
-        if raised and count:
+        if raised and (count or to_the_end):
             _pay(graph, work, raised, size, search)
     return bound, search, NONE
 
@@ -249,6 +258,7 @@ def _raise(graph: Incoming, work: Work, i: int, terminal: int, most: int, search
     how many members of the set may have links that paid.
     """
     raised, cut, queued, seen, size = 0, 0, 0, 0, 1
+    head = 0  # of the queue, which is no heap, where all links cost the same
     work.members[0] = terminal
     work.nodes[terminal].stage, work.nodes[terminal].distance = search + 1, 0
     while True:
@@ -259,13 +269,16 @@ def _raise(graph: Incoming, work: Work, i: int, terminal: int, most: int, search
                 return raised, cut, node, seen
             seen += 1
             size, cut, queued = _look_back(graph, work, i, node, raised, search, size, cut, queued)
-        while queued and work.nodes[work.queue[1, 0]].stage == search + 1:
-            _pop(work.queue, queued)
-            queued -= 1
-        if queued == 0 or (cut > most and work.queue[0, 0] > raised):
+        while queued > head and work.nodes[work.queue[1, head]].stage == search + 1:
+            if graph.even:
+                head += 1
+            else:
+                _pop(work.queue, queued)
+                queued -= 1
+        if queued == head or (cut > most and work.queue[0, head] > raised):
             return raised, cut, NONE, seen
-        raised = work.queue[0, 0]
-        size, cut = _join(work, work.queue[1, 0], search, size, cut)
+        raised = work.queue[0, head]
+        size, cut = _join(work, work.queue[1, head], search, size, cut)
 
 
 @inlined
@@ -292,7 +305,10 @@ def _look_back(
             if distance == raised:
                 size, cut = _join(work, source, search, size, cut)
             else:
-                _push(work.queue, queued, distance, source)
+                if graph.even:
+                    work.queue[0, queued], work.queue[1, queued] = distance, source
+                else:
+                    _push(work.queue, queued, distance, source)
                 queued += 1
     return size, cut, queued
 

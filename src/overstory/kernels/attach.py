@@ -7,9 +7,9 @@ that meets another tree of the forest brings it in whole. A core is a forest of 
 import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
+from overstory.kernels.graphs import Graph
 from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import pop, push
-from overstory.kernels.steiner import Graph
 
 
 @kernel

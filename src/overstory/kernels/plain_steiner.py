@@ -1,4 +1,5 @@
-"""``kernels.steiner`` once more in plain Python, to check the compiled one against. Nothing else uses it.
+"""The trees of ``kernels.steiner_starts`` once more in plain Python, to check the compiled ones against. Nothing else
+uses it.
 
 A tree is a dictionary: for each of its nodes the link that leads to it, and where that comes from. All distances are
 looked at again for every end that is taken in, and nothing is kept from one tree to the next.
@@ -8,7 +9,8 @@ import numpy as np
 
 from overstory.kernels.compiling import Array
 from overstory.kernels.distances import Distances
-from overstory.kernels.steiner import Graph, Trees
+from overstory.kernels.graphs import Graph
+from overstory.kernels.steiner import Trees
 
 Tree = dict[int, tuple[int, int]]  # by node: a link, and its source
 TOP = (-1, -1)

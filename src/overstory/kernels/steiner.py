@@ -2,13 +2,14 @@
 
 1. What is found is a tree from the root whose leaves are terminals, and it costs what its links cost, each in the
    direction away from the root. So no bound of ``kernels.ascent`` is above it.
-2. Takahashi and Matsuyama: a tree grows from a start, and takes in the nearest end (terminal or root) that it lacks, by
-   a cheapest way, until it has all. Of equally near ones it takes the first. Another start often gives another tree;
-   the cheapest is kept.
-3. Where every link costs what the one back costs (prices are *mutual*), a tree may grow from any end, and then becomes
-   a minimum spanning tree of its nodes. Elsewhere it grows from the root, but takes in another end first.
-4. Three ends under mutual prices have a best node to meet at: a tree grown from there is optimal. So is a way between
-   two ends.
+2. Where every link costs what the one back costs (prices are *mutual*), any end may be the root, and a tree is no more
+   than the set of its nodes. Elsewhere it is an arborescence, with a local search of its own (``steiner_directed``).
+3. The same instance, effort and seed give the same tree, whatever else is in the batch.
+
+There are three efforts. ``route`` takes the best of a few trees grown along cheapest ways, and inserts Steiner vertices
+(``steiner_starts``, ``steiner_insertion``). ``plan`` takes more starts, among them trees over the saturated links of a
+dual ascent where prices differ, and searches until no change gains (``steiner_ascent``, ``steiner_local``). ``best``
+solves small instances exactly, and goes on with a pool of trees for the others (``steiner_exact``, ``steiner_pool``).
 
 All distances come from tables (``kernels.distances``) that have the rows of all terminals and roots.
 """
@@ -17,22 +18,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels.compiling import Array, kernel
+from overstory.errors import DataError, UsageError
+from overstory.kernels.compiling import Array, inlined, kernel
 from overstory.kernels.distances import Distances
-from overstory.kernels.nothing import NONE
+from overstory.kernels.graphs import Graph as Graph
+from overstory.kernels.graphs import graph_of as graph_of
+from overstory.kernels.graphs import whole_prices
 from overstory.kernels.sets import hash_sets
+from overstory.kernels.steiner_ascent import Ascent, grow_over_saturated, new_ascents
+from overstory.kernels.steiner_directed import Entries, arrange, improve_directed, new_entries
+from overstory.kernels.steiner_exact import MOST_STEPS, open_cheapest, steps_of
+from overstory.kernels.steiner_local import Bench, improve, insert_and_span, new_bench
+from overstory.kernels.steiner_nodes import Kept, keep, new_kept, restore, span
+from overstory.kernels.steiner_pool import Pool, add, disturb, draw, new_pool
+from overstory.kernels.steiner_search import Search, grow_by_search, new_search
+from overstory.kernels.steiner_starts import Ends, can_reach, grow_start, new_ends, note_ends
 from overstory.kernels.store import with_room
 
-STARTS = 4  # four times as many save one per cent more on wide sets, in three times the time
+
+class Effort(NamedTuple):
+    """How much is done for each instance."""
+
+    starts: int  # trees that are grown from tables of distances
+    inserts: bool  # Steiner vertices: into the best of them, or into all if there is a local search
+    rounds: int  # of local search on the best of them
+    ascents: int  # trees over saturated links, where prices differ
+    tries: int  # of trees bred from a pool
 
 
-class Graph(NamedTuple):
-    """The links that leave node v stand between offsets v and v + 1."""
-
-    offsets: Array
-    targets: Array
-    prices: Array  # floats, at least 0
-    mutual: bool
+FEW, LINKS_AT_MOST = 20, 3 * 10**6  # trees bred, at least; and how many links are disturbed for them in all
+ROUTE, PLAN, BEST = "route", "plan", "best"
+EFFORTS = {
+    ROUTE: Effort(4, True, 0, 0, 0),
+    PLAN: Effort(4, True, 20, 2, 0),
+    BEST: Effort(16, True, 50, 8, 300),
+}
 
 
 class Instances(NamedTuple):
@@ -52,45 +72,70 @@ class Trees(NamedTuple):
     links: Array
 
 
-class Work(NamedTuple):
-    """What all trees are made on. Stamps say which entries are of the tree at hand, or of the instance."""
+class Units(NamedTuple):
+    """Of the prices, and what is known of them."""
 
-    wanted: Array  # by node: the last instance that it is an end of
-    stamps: Array  # by node: the last tree that it is in
-    links: Array  # by node of the tree: the link that leads to it, NONE at the start
-    origins: Array  # by node of the tree: where that link comes from
-    paid: Array  # by node of the tree: the least price of a link to it, from nodes that are spanned
-    needed: Array  # by node: the last tree in which it leads to an end
-    members: Array  # the tree's nodes, each behind its origin
-    ends: Array  # the root and the terminals, each once
-    missing: Array  # the ends that the tree lacks
-    near: Array  # how far each of these is from the tree
-    nearest: Array  # and from which node
-    best: Array  # the links of the cheapest tree so far
+    no_way: float  # stands in a table of distances where there is none
+    of_bounds: float  # what 1 is in the bounds of dual ascents
+    step: float  # by how much at least two trees differ if they do not cost the same
 
 
-def graph_of(offsets: Array, targets: Array, prices: Array) -> Graph:
-    sources = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    there, back = np.lexsort((prices, targets, sources)), np.lexsort((prices, sources, targets))
-    mutual = all(
-        np.array_equal(one[there], other[back])
-        for one, other in ((sources, targets), (targets, sources), (prices, prices))
-    )
-    return Graph(offsets, targets, np.asarray(prices, np.float64), mutual)
+class Shop(NamedTuple):
+    """What all trees are made with."""
+
+    bench: Bench
+    ends: Ends
+    kept: Kept
+    search: Search
+    ascent: Ascent
+    entries: Entries
+    pool: Pool
 
 
 def steiner_trees(
-    graph: Graph, distances: Distances, roots: Array, terminal_offsets: Array, terminals: Array, starts: int = STARTS
+    graph: Graph,
+    distances: Distances,
+    roots: Array,
+    terminal_offsets: Array,
+    terminals: Array,
+    effort: str = PLAN,
+    seed: int = 0,
 ) -> Trees:
     """For each root and the terminals between its two offsets. Terminals may come twice, and be the root; their order
-    decides which of equally near ones comes first. Makes as many trees for each instance as ``starts`` says, at most
-    one for each end."""
+    decides which of equally near ones comes first. ``effort`` is one of ``EFFORTS``; the seed is for the best only."""
+    if effort not in EFFORTS:
+        raise UsageError(f"effort={effort}: it is one of {', '.join(EFFORTS)}")
+    for nodes in (roots, terminals):
+        if len(nodes) and (
+            nodes.min() < 0 or nodes.max() >= len(distances.row_of) or (distances.row_of[nodes] < 0).any()
+        ):
+            raise DataError("a root or terminal is no goal of the table of distances")
+    return trees_with(EFFORTS[effort], graph, distances, Instances(roots, terminal_offsets, terminals), seed)
+
+
+def trees_with(effort: Effort, graph: Graph, distances: Distances, instances: Instances, seed: int = 0) -> Trees:
+    """With any effort."""
     kind = distances.far.dtype
     no_way = np.inf if kind.kind == "f" else float(np.iinfo(kind).max)
-    costs, offsets = np.empty(len(roots)), np.zeros(len(roots) + 1, np.int64)
-    instances = Instances(roots, terminal_offsets, terminals)
-    links = _all_trees(graph, distances, no_way, instances, starts, costs, offsets)
+    count = len(instances.roots)
+    costs, offsets = np.empty(count), np.zeros(count + 1, np.int64)
+    if graph.even and not effort.tries:
+        effort = effort._replace(ascents=0)
+    prices = graph.prices if effort.ascents else graph.prices[:0]
+    whole, bits = whole_prices(prices)
+    step = _step(graph, prices)
+    units = Units(no_way, 2.0**-bits, step)
+    links = _all_trees(graph, distances, whole, units, instances, effort, seed, (costs, offsets))
     return Trees(costs, offsets, links)
+
+
+def _step(graph: Graph, prices: Array) -> float:
+    """By how much at least two trees differ if they do not cost the same; 0 if nothing is known of that."""
+    if not len(prices):
+        return 0.0
+    if graph.even:
+        return float(prices[0])
+    return 1.0 if np.all(prices == np.floor(prices)) else 0.0
 
 
 class Distinct(NamedTuple):
@@ -118,185 +163,148 @@ def distinct_instances(roots: Array, terminal_offsets: Array, terminals: Array) 
 def _all_trees(
     graph: Graph,
     distances: Distances,
-    no_way: float,
+    whole: Array,
+    units: Units,
     instances: Instances,
-    starts: int,
-    costs: Array,
-    offsets: Array,
+    effort: Effort,
+    seed: int,
+    out: tuple[Array, Array],
 ) -> Array:
+    """Returns the links of all trees; ``out`` gets their costs and offsets. ``whole`` are the prices as integers."""
+    costs, offsets = out
     roots, terminal_offsets, terminals = instances
-    work = _new_work(len(graph.offsets) - 1)
+    shop = _new_shop(graph, whole, effort)
+    kept = shop.kept
     links = np.empty(1024, np.int64)
-    total, stamp = 0, 0
+    total = 0
     for i in range(len(roots)):
-        count = _note_ends(work, i, roots[i], terminals[terminal_offsets[i] : terminal_offsets[i + 1]])
-        costs[i], size, stamp = _cheapest(graph, distances, no_way, work, i, count, starts, stamp)
+        note_ends(shop.ends, shop.bench.nodes, roots[i], terminals[terminal_offsets[i] : terminal_offsets[i + 1]])
+        kept.cost[0], kept.count[0], shop.pool.count[0] = np.inf, 1, 0
+        if can_reach(distances, shop.ends, units.no_way):
+            shop.pool.chance[0] = np.uint64(seed)
+            _find_tree(graph, distances, units, shop, effort)
+        costs[i], size = kept.cost[0], kept.count[0] - 1
         links = with_room(links, total + size)
-        links[total : total + size] = work.best[:size]
+        links[total : total + size] = kept.links[1 : size + 1]
         total += size
         offsets[i + 1] = total
     return links[:total]
 
 
 @kernel
-def _new_work(nodes: int) -> Work:
-    return Work(
-        np.full(nodes, NONE, np.int64),
-        np.full(nodes, NONE, np.int64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.float64),
-        np.full(nodes, NONE, np.int64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.float64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.int64),
+def _new_shop(graph: Graph, whole: Array, effort: Effort) -> Shop:
+    size, links = len(graph.offsets) - 1, len(graph.targets)
+    ascends, searches, is_directed = effort.ascents + effort.tries > 0, effort.rounds > 0, not graph.mutual
+    return Shop(
+        new_bench(size, size if searches else 0),
+        new_ends(size),
+        new_kept(size),
+        new_search(size if ascends else 0, links if ascends else 0),
+        new_ascents(graph.offsets if ascends else graph.offsets[:1], graph.targets[: links if ascends else 0], whole),
+        new_entries(size if is_directed else 0, links if is_directed else 0),
+        new_pool(size if effort.tries else 0, links if effort.tries else 0),
     )
 
 
 @kernel
-def _note_ends(work: Work, i: int, root: int, terminals: Array) -> int:
-    """Returns how many there are."""
-    work.ends[0], work.wanted[root] = root, i
-    count = 1
-    for terminal in terminals:
-        if work.wanted[terminal] != i:
-            work.ends[count], work.wanted[terminal] = terminal, i
-            count += 1
-    return count
-
-
-@kernel
-def _cheapest(
-    graph: Graph, distances: Distances, no_way: float, work: Work, i: int, count: int, starts: int, stamp: int
-) -> tuple[float, int, int]:
-    """The cost of the cheapest tree, how many links it has, and the last stamp."""
-    root = work.ends[0]
-    for at in range(1, count):
-        if distances.far[distances.row_of[work.ends[at]], root] == no_way:
-            return np.inf, 0, stamp
-    meets = graph.mutual and count == 3
-    tries = 1 if count < 3 or meets else min(starts, count)
-    cost, links = np.inf, 0
+def _find_tree(graph: Graph, distances: Distances, units: Units, shop: Shop, effort: Effort) -> None:
+    """Leaves the cheapest tree found in what the shop has kept."""
+    count = shop.ends.count[0]
+    solved = count < 3 or (graph.mutual and count == 3)
+    tries = 1 if solved else min(effort.starts, count)
+    dearest = 0.0
     for number in range(tries):
-        stamp += 2
-        which = number * count // tries
-        if graph.mutual:
-            start = _meeting_point(distances, work.ends) if meets else work.ends[which]
-            size = _grow(graph, distances, work, stamp, start, count, 0)
-        else:
-            size = _grow(graph, distances, work, stamp, root, count, which)
-            cost, links = _prune(graph, work, i, stamp + 1, size, cost, links)
-        _span(graph, work, stamp, root, size)
-        cost, links = _prune(graph, work, i, stamp, size, cost, links)
-    return cost, links, stamp + 1
+        grow_start(graph, distances, shop.bench.nodes, shop.ends, number, tries)
+        dearest = max(dearest, _consider(graph, shop, effort.inserts and effort.rounds > 0 and not solved))
+    if solved:
+        return
+    if graph.even and effort.tries == 0 and dearest == shop.kept.cost[0]:
+        return  # where all starts come to the same, local search gains next to nothing
+    if effort.rounds == 0:
+        if effort.inserts and graph.mutual:
+            restore(graph, shop.bench.nodes, shop.kept)
+            _keep_if_cheaper(shop, insert_and_span(graph, shop.bench, shop.ends.ends[0], shop.kept.cost[0]))
+        return
+    if effort.tries and steps_of(graph, count - 1) <= MOST_STEPS:
+        _solve(graph, shop)
+        return
+    bound = _try_ascents(graph, distances, units, shop, effort)
+    if shop.kept.cost[0] >= bound + units.step:
+        restore(graph, shop.bench.nodes, shop.kept)
+        _search_locally(graph, distances, shop, effort)
+        _breed(graph, distances, shop, effort, bound + units.step)
+
+
+@inlined
+def _keep_if_cheaper(shop: Shop, cost: float) -> None:
+    if cost < shop.kept.cost[0]:
+        keep(shop.bench.nodes, shop.kept, cost)
+
+
+@inlined
+def _consider(graph: Graph, shop: Shop, inserts: bool) -> float:
+    """Keeps the tree that was grown, if it is the cheapest so far. Returns what it costs."""
+    nodes, root = shop.bench.nodes, shop.ends.ends[0]
+    if not graph.mutual:
+        _keep_if_cheaper(shop, arrange(graph, nodes, root))
+    cost = span(graph, nodes, root)
+    if graph.mutual and inserts:
+        cost = insert_and_span(graph, shop.bench, root, cost)
+    _keep_if_cheaper(shop, cost)
+    return cost
 
 
 @kernel
-def _meeting_point(distances: Distances, ends: Array) -> int:
-    """The node with the least distance to three ends in sum."""
-    one, two, three = distances.row_of[ends[0]], distances.row_of[ends[1]], distances.row_of[ends[2]]
-    found, least = 0, np.inf
-    for node in range(distances.far.shape[1]):
-        # As floats, since small integers would overflow.
-        total = float(distances.far[one, node]) + float(distances.far[two, node]) + float(distances.far[three, node])
-        if total < least:
-            found, least = node, total
-    return found
+def _search_locally(graph: Graph, distances: Distances, shop: Shop, effort: Effort) -> None:
+    """Improves the tree at hand."""
+    nodes, root = shop.bench.nodes, shop.ends.ends[0]
+    if graph.mutual:
+        cost = improve(graph, shop.bench, root, effort.rounds)
+    else:
+        cost = arrange(graph, nodes, root)
+        cost = improve_directed(graph, distances, nodes, shop.entries, root, cost, effort.rounds)
+    _keep_if_cheaper(shop, cost)
+    if effort.tries:
+        add(shop.pool, nodes, cost)
 
 
 @kernel
-def _grow(graph: Graph, distances: Distances, work: Work, stamp: int, start: int, count: int, first: int) -> int:
-    """A tree from the start to all ends, the one numbered ``first`` before the others unless it is 0. Returns how many
-    nodes it has."""
-    work.members[0], work.stamps[start], work.links[start] = start, stamp, NONE
-    size, seen = 1, 0
-    for at in range(count):
-        work.missing[at], work.near[at] = work.ends[at], np.inf
-    for missing in range(count, 0, -1):
-        near = _look_around(distances, work, missing, seen, size)
-        seen = size
-        taken = first if missing == count and first else near
-        size = _walk(graph, distances, work, stamp, work.nearest[taken], work.missing[taken], size)
-        for at in range(taken, missing - 1):
-            work.missing[at] = work.missing[at + 1]
-            work.near[at], work.nearest[at] = work.near[at + 1], work.nearest[at + 1]
-    return size
+def _try_ascents(graph: Graph, distances: Distances, units: Units, shop: Shop, effort: Effort) -> float:
+    """Trees over the saturated links of dual ascents, from several roots where prices are mutual. Returns the best
+    bound."""
+    count = shop.ends.count[0]
+    ends = shop.ends.ends[:count]
+    tries = min(effort.ascents, count if graph.mutual else 1)
+    bound = 0.0
+    for number in range(tries):
+        root = ends[number * count // tries]
+        found, _ = grow_over_saturated(graph, shop.ascent, shop.bench.nodes, shop.search, root, ends)
+        bound = max(bound, found * units.of_bounds)
+        _search_locally(graph, distances, shop, effort)
+        if shop.kept.cost[0] < bound + units.step:
+            break
+    return bound
 
 
 @kernel
-def _look_around(distances: Distances, work: Work, missing: int, seen: int, size: int) -> int:
-    """Brings distances up to date with the members that were not seen before. Returns which missing end is nearest."""
-    best = 0
-    for at in range(missing):
-        row = distances.row_of[work.missing[at]]
-        near, nearest = work.near[at], work.nearest[at]
-        for i in range(seen, size):
-            distance = distances.far[row, work.members[i]]
-            if distance < near:
-                near, nearest = distance, work.members[i]
-        work.near[at], work.nearest[at] = near, nearest
-        if near < work.near[best]:
-            best = at
-    return best
+def _solve(graph: Graph, shop: Shop) -> None:
+    nodes, count = shop.bench.nodes, shop.ends.count[0]
+    open_cheapest(graph, shop.search, shop.ends.ends[0], shop.ends.ends[1:count])
+    grow_by_search(graph, nodes, shop.search, shop.ends.ends[0], count)
+    _keep_if_cheaper(shop, arrange(graph, nodes, shop.ends.ends[0]))
 
 
 @kernel
-def _walk(graph: Graph, distances: Distances, work: Work, stamp: int, node: int, goal: int, size: int) -> int:
-    """Adds the way from a node of the tree to a goal. Returns how many nodes there are now."""
-    row = distances.row_of[goal]
-    while node != goal:
-        link = graph.offsets[node] + distances.first[row, node]
-        there = graph.targets[link]
-        if work.stamps[there] != stamp:
-            work.stamps[there], work.links[there], work.origins[there] = stamp, link, node
-            work.members[size] = there
-            size += 1
-        node = there
-    return size
-
-
-@kernel
-def _span(graph: Graph, work: Work, stamp: int, root: int, size: int) -> None:
-    """Prim's tree of the members, from the root: the next is that with the cheapest link, then with the lowest number.
-    Under mutual prices no tree of these nodes is cheaper."""
-    members = work.members
-    for at in range(size):
-        work.paid[members[at]] = np.inf
-    work.paid[root], work.links[root] = 0.0, NONE
-    for done in range(size):
-        best = done
-        for at in range(done + 1, size):
-            one, other = work.paid[members[at]], work.paid[members[best]]
-            if one < other or (one == other and members[at] < members[best]):
-                best = at
-        here = members[best]
-        members[best], members[done] = members[done], here
-        work.paid[here] = NONE
-        for link in range(graph.offsets[here], graph.offsets[here + 1]):
-            there = graph.targets[link]
-            if work.stamps[there] == stamp and graph.prices[link] < work.paid[there]:
-                work.paid[there], work.links[there], work.origins[there] = graph.prices[link], link, here
-
-
-@kernel
-def _prune(graph: Graph, work: Work, i: int, stamp: int, size: int, cost: float, links: int) -> tuple[float, int]:
-    """What the tree from the root costs without nodes that lead to no end; if that is less than ``cost``, its links are
-    kept. Returns the least cost, and how many links are kept."""
-    total = 0.0
-    for at in range(size - 1, 0, -1):
-        node = work.members[at]
-        if work.wanted[node] == i or work.needed[node] == stamp:
-            work.needed[work.origins[node]] = stamp
-            total += graph.prices[work.links[node]]
-    if total >= cost:
-        return cost, links
-    links = 0
-    for at in range(1, size):
-        node = work.members[at]
-        if work.wanted[node] == i or work.needed[node] == stamp:
-            work.best[links] = work.links[node]
-            links += 1
-    return total, links
+def _breed(graph: Graph, distances: Distances, shop: Shop, effort: Effort, enough: float) -> None:
+    """Breeds trees from the pool, until the cheapest costs less than ``enough``."""
+    nodes, pool, count = shop.bench.nodes, shop.pool, shop.ends.count[0]
+    if effort.tries:
+        shop.search.is_open[:] = True
+    for _ in range(min(effort.tries, max(FEW, LINKS_AT_MOST // max(len(graph.targets), 1)))):
+        if shop.kept.cost[0] < enough:
+            break
+        disturb(graph, pool)
+        elsewhere = Graph(graph.offsets, graph.targets, pool.prices, graph.mutual, False)
+        start = shop.ends.ends[draw(pool, count) if graph.mutual else 0]
+        grow_by_search(elsewhere, nodes, shop.search, start, count)
+        _search_locally(graph, distances, shop, effort)

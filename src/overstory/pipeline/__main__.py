@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from overstory.kernels.branching import Candidates, Places, Rows, lowest_hops
 from overstory.kernels.distances import KINDS
+from overstory.kernels.steiner import ROUTE
 from overstory.kernels.ways import ways_from
 from overstory.matching import FrozenIndex, freeze
 from overstory.model.plan import Header, Plan
@@ -63,7 +64,7 @@ def use_every_kernel(folder: Path) -> None:
     graph, distances = ground_of(scenario.network, known.rules)
     for kind in KINDS:
         table = distances._replace(far=distances.far.astype(kind))
-        crossed([rows], known.rules, known.publishers, graph, table, 1)
+        crossed([rows], known.rules, known.publishers, graph, table, ROUTE)
     entries_of(plan, known)
     problems_of_plan(scenario, plan, known.publishers)
     alone = np.zeros(1, np.int64)

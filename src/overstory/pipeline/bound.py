@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.kernels.ascent import ascent_bounds, farthest_bounds
+from overstory.kernels.graphs import TOTAL_BITS, whole_prices
 from overstory.kernels.metering import PARTS, Rules
 from overstory.kernels.paths import cheapest_paths
 from overstory.kernels.sets import hash_sets, sort_lists
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Batches = Iterable[pa.RecordBatch]
 EFFORT = 5 * 10**10  # sets of brokers times brokers: some minutes on two cores. Fifty million sets of 1,000 brokers
-TOTAL_BITS = 61  # of all prices together; dual ascent needs less than 62
 EXACT_BITS = 53  # whole numbers up to there are exact as floats
 
 
@@ -93,10 +93,8 @@ NOTHING = Sums([0] * PARTS, [0] * PARTS, 0, 0, 0, 0)
 
 
 def scaled(network: Network) -> Scaled:
-    """The unit is the power of two with which all prices together just have ``TOTAL_BITS``, whatever they are."""
-    _, exponent = np.frexp(network.prices.max(initial=0.0))
-    bits = TOTAL_BITS - int(exponent) - len(network.prices).bit_length()
-    prices = np.floor(np.ldexp(network.prices, bits)).astype(np.int64)
+    """Of the network's prices."""
+    prices, bits = whole_prices(network.prices)
     return Scaled(network.offsets, network.targets, prices, Fraction(2) ** -bits)
 
 

@@ -104,7 +104,7 @@ class Pipeline:
         self._logs: dict[Path, Published] = {}
         self._checked: set[Path] = set()
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
-        self._crossings: dict[tuple[Path, bytes, int], Crossings] = {}
+        self._crossings: dict[tuple[Path, bytes, str], Crossings] = {}
         self._caches: dict[Path, Cache] = {}
         self._boxes: dict[Path, Boxes] = {}
 
@@ -379,10 +379,10 @@ class Pipeline:
 
         return Fraction(self.remembered(scenario, "access", least_now, shape=str))
 
-    def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int = EFFORT) -> Scorecard:
+    def score_steiner(self, scenario: Scenario, base: Plan, tree_effort: str, effort: int = EFFORT) -> Scorecard:
         """What it would cost if every event took a Steiner tree of its own, with clients attached as in ``base``."""
         known, totals = self._counted(scenario, base)
-        crossings = self.steiner(scenario, base.attachments, starts)
+        crossings = self.steiner(scenario, base.attachments, tree_effort)
         bound = self.bound(scenario, base, known, effort)
         return card_of(scenario, base, known, totals, crossings, bound, self.least_access(scenario))
 
@@ -422,9 +422,9 @@ class Pipeline:
         with self._step("predicting bursts"):
             return bursts_of(scenario, plan, publishers, partial(self._rows_for, scenario), top, threshold)
 
-    def steiner(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Crossings:
+    def steiner(self, scenario: Scenario, attachments: pa.Table, tree_effort: str) -> Crossings:
         """A Steiner tree for each event: kept, as a reference and a planner may both ask for it."""
-        key = (scenario.folder, fingerprint_of(attachments), starts)
+        key = (scenario.folder, fingerprint_of(attachments), tree_effort)
         if key not in self._crossings:
             known = metered(scenario, without_links(scenario, attachments), self.publishers(scenario))
 
@@ -432,15 +432,15 @@ class Pipeline:
                 rows = self._rows_for(scenario, known)
                 folder = Path(tempfile.mkdtemp(dir=self._folder.name))
                 with self._step("growing Steiner trees"):
-                    return crossings_of(rows, known, scenario.network, starts, folder)
+                    return crossings_of(rows, known, scenario.network, tree_effort, folder)
 
             depends_on = (*key[1:], *self._asked(known.predicates))
             self._crossings[key] = self.counted_once(scenario, CROSSINGS, crossings_now, *depends_on, kind=Crossings)
         return self._crossings[key]
 
-    def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
+    def multiplicities(self, scenario: Scenario, attachments: pa.Table, tree_effort: str) -> Ints:
         """For planners: the bytes of the part to fit that cross each link, if each event takes a Steiner tree."""
-        found: Ints = self.steiner(scenario, attachments, starts).bytes[FIT]
+        found: Ints = self.steiner(scenario, attachments, tree_effort).bytes[FIT]
         return found
 
     def bound(self, scenario: Scenario, plan: Plan, known: Metered, effort: int) -> Bound:

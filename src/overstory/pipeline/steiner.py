@@ -19,8 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from overstory.kernels.distances import Distances, distances_to
+from overstory.kernels.graphs import Graph, graph_of
 from overstory.kernels.metering import DUPLICATES, FALSE_POSITIVES, PARTS, Rules, Totals
-from overstory.kernels.steiner import Graph, distinct_instances, graph_of, steiner_trees
+from overstory.kernels.steiner import distinct_instances, steiner_trees
 from overstory.kernels.travel import terminal_sets
 from overstory.model.network import Network
 from overstory.model.plan import EVERYTHING, Header, Plan
@@ -63,7 +64,7 @@ def without_links(scenario: Scenario, attachments: pa.Table) -> Plan:
     return Plan.of(Header("", scenario.fingerprint), tables)
 
 
-def crossings_of(rows: "DataFrame", metered: Metered, network: Network, starts: int, folder: Path) -> Crossings:
+def crossings_of(rows: "DataFrame", metered: Metered, network: Network, tree_effort: str, folder: Path) -> Crossings:
     """Grows a Steiner tree for each distinct event, on Spark.
 
     Files for the workers are put into the folder, under names that no other folder's have."""
@@ -78,7 +79,7 @@ def crossings_of(rows: "DataFrame", metered: Metered, network: Network, starts: 
 
     def cross(batches: Batches) -> Iterator[pa.RecordBatch]:
         rules, publishers, graph, row_of = given.value
-        found = crossed(batches, rules, publishers, graph, Distances(row_of, *map(_mapped, names)), starts)
+        found = crossed(batches, rules, publishers, graph, Distances(row_of, *map(_mapped, names)), tree_effort)
         yield pa.RecordBatch.from_pydict({"counts": [pickle.dumps(tuple(found))]})
 
     parts = rows.repartition(2 * context.defaultParallelism).mapInArrow(cross, "counts binary").toArrow()
@@ -121,14 +122,14 @@ def _in_reach(prices: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def crossed(
-    batches: Batches, rules: Rules, publishers: Ints, graph: Graph, distances: Distances, starts: int
+    batches: Batches, rules: Rules, publishers: Ints, graph: Graph, distances: Distances, tree_effort: str
 ) -> Crossings:
     """Without Spark: what rows of the reduced log come to."""
     total = _nothing(graph)
     for batch in batches:
         rows = rows_of(batch, publishers)
         distinct = distinct_instances(*terminal_sets(rules, rows))
-        trees = steiner_trees(graph, distances, *distinct[:3], starts)
+        trees = steiner_trees(graph, distances, *distinct[:3], tree_effort)
         for part in range(PARTS):
             here = rows.part == part
             for counts, weights in ((total.frames, rows.events), (total.bytes, rows.bytes)):

@@ -97,8 +97,8 @@ class Workbench:
         rows = _reduced(self._shown, predicates, None)
         return sampled(rows, attachments, scenario.network, most)
 
-    def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
-        found: Ints = self._steiner(self._shown, attachments, starts).bytes[FIT]
+    def multiplicities(self, scenario: Scenario, attachments: pa.Table, tree_effort: str) -> Ints:
+        found: Ints = self._steiner(self._shown, attachments, tree_effort).bytes[FIT]
         return found
 
     def score(self, plan: Plan, bounded: bool = False) -> Scorecard:
@@ -110,21 +110,23 @@ class Workbench:
         entries = entries_of(plan, listed(self.scenario, plan, known), is_priced(self.scenario))
         return scorecard(self.scenario, plan, known, totals, entries, bound)[0]
 
-    def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int) -> Scorecard:
+    def score_steiner(self, scenario: Scenario, base: Plan, tree_effort: str, effort: int) -> Scorecard:
         """Scores the reference as the pipeline does. Every row is bounded, whatever the effort."""
         known, rows = self._known(base)
         totals = counted([rows], known.rules, known.ways, known.publishers)
-        crossings = self._steiner(self._events, base.attachments, starts)
+        crossings = self._steiner(self._events, base.attachments, tree_effort)
         return card_of(scenario, base, known, totals, crossings, self._bound(known, rows))
 
     def _known(self, plan: Plan) -> tuple[Metered, pa.RecordBatch]:
         known = metered(self.scenario, plan, self.publishers(self.scenario))
         return known, _reduced(self._events, known.predicates, (known.publishers, known.publisher_brokers))
 
-    def _steiner(self, events: pa.RecordBatch, attachments: pa.Table, starts: int) -> Crossings:
+    def _steiner(self, events: pa.RecordBatch, attachments: pa.Table, tree_effort: str) -> Crossings:
         known = metered(self.scenario, without_links(self.scenario, attachments), self.publishers(self.scenario))
         rows = _reduced(events, known.predicates, (known.publishers, known.publisher_brokers))
-        return crossed([rows], known.rules, known.publishers, *ground_of(self.scenario.network, known.rules), starts)
+        return crossed(
+            [rows], known.rules, known.publishers, *ground_of(self.scenario.network, known.rules), tree_effort
+        )
 
     def _bound(self, known: Metered, rows: pa.RecordBatch) -> Bound:
         return bound_here(rows, known, self.scenario.network)

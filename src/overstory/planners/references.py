@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from overstory.errors import UsageError
-from overstory.kernels.steiner import STARTS
+from overstory.kernels.steiner import EFFORTS, PLAN
 from overstory.model.plan import Header, Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
@@ -20,7 +20,7 @@ Parameters = Mapping[str, Value]
 class Meter(Protocol):
     """What a reference may ask of the pipeline."""
 
-    def score_steiner(self, scenario: Scenario, base: Plan, starts: int, effort: int) -> Scorecard: ...
+    def score_steiner(self, scenario: Scenario, base: Plan, tree_effort: str, effort: int) -> Scorecard: ...
 
 
 class Reference(NamedTuple):
@@ -36,10 +36,10 @@ class Reference(NamedTuple):
 
 
 def _opt(scenario: Scenario, meter: Meter, base: Plan, parameters: Parameters, effort: int) -> Scorecard:
-    starts = parameters["starts"]
-    if not isinstance(starts, int) or starts < 1:
-        raise UsageError(f"starts={starts}: it is a number from 1 on")
-    return meter.score_steiner(scenario, base, starts, effort)
+    tree_effort = parameters["effort"]
+    if tree_effort not in EFFORTS:
+        raise UsageError(f"effort={tree_effort}: it is one of {', '.join(EFFORTS)}")
+    return meter.score_steiner(scenario, base, str(tree_effort), effort)
 
 
 REFERENCES = {
@@ -49,11 +49,11 @@ REFERENCES = {
             "opt",
             "a Steiner tree of its own for each event, approximate",
             "at most twice the least core where prices are the same both ways; its gap is certified",
-            "for each distinct event: its terminals times the nodes of its tree, for each start",
+            "for each distinct event: its terminals times the nodes of its tree, for each start; then a local search",
             "nothing to install: it is what plans are measured against",
-            "OPT of Majumder et al.; Takahashi and Matsuyama (1980), with several starts",
+            "OPT of Majumder et al.; Takahashi and Matsuyama (1980), then local search as of Uchoa and Werneck (2012)",
             "no broker could hold a tree for each event",
-            {"starts": STARTS},
+            {"effort": PLAN},
             _opt,
         ),
     )

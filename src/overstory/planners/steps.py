@@ -128,6 +128,6 @@ class Steps(Protocol):
         ``most`` rows, it is so many of them, drawn independently, the heavier the more probably; each then counts for
         those like it that were not drawn, so that sums over the sample are right on average."""
 
-    def multiplicities(self, scenario: Scenario, attachments: pa.Table, starts: int) -> Ints:
-        """By directed link: the bytes of the part fit that cross it, if each event takes a Steiner tree of its own, the
-        best of so many."""
+    def multiplicities(self, scenario: Scenario, attachments: pa.Table, tree_effort: str) -> Ints:
+        """By directed link: the bytes of the part fit that cross it, if each event takes a Steiner tree of its own. The
+        effort is one of those of ``kernels.steiner``."""

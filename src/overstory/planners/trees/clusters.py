@@ -12,8 +12,9 @@ import numpy as np
 
 from overstory.kernels.clusters import NEW, collect, unite
 from overstory.kernels.distances import Distances, distances_to
+from overstory.kernels.graphs import Graph, graph_of
 from overstory.kernels.nothing import NONE
-from overstory.kernels.steiner import Graph, graph_of, steiner_trees
+from overstory.kernels.steiner import ROUTE, steiner_trees
 from overstory.model.network import Floats, Ints, Network
 from overstory.planners.trees.demand import Demand, Rows
 
@@ -41,8 +42,8 @@ class Ground:
         return distances_to(self.graph.offsets, self.graph.targets, self.graph.prices, self.ends)
 
     def steiner(self, roots: Ints, offsets: Ints, terminals: Ints) -> tuple[Ints, Ints]:
-        """Offsets by instance, and the links of its tree."""
-        trees = steiner_trees(self.graph, self.distances, roots, offsets, terminals)
+        """Offsets by instance, and the links of its tree. A dendrogram asks for very many."""
+        trees = steiner_trees(self.graph, self.distances, roots, offsets, terminals, ROUTE)
         return trees.offsets, trees.links
 
 

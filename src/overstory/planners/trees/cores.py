@@ -13,21 +13,21 @@ from dataclasses import replace
 import numpy as np
 
 from overstory.kernels.attach import hang_on_cores
-from overstory.kernels.steiner import graph_of, steiner_trees
+from overstory.kernels.graphs import graph_of
+from overstory.kernels.steiner import PLAN, steiner_trees
 from overstory.kernels.tree_cost import tree_traffic
 from overstory.model.network import Floats, Ints
 from overstory.planners.trees.clusters import Ground
 from overstory.planners.trees.demand import Demand
 
 LEANING = 0.2  # of the price
-STARTS = 16  # trees tried for a core: it serves many events, so it may take longer than the tree of one
 
 
 def core_trees(ground: Ground, offsets: Ints, brokers: Ints) -> Ints:
     """By core, the parent of each broker. The brokers of core i are between offsets i and i + 1, at least one."""
     graph = ground.graph
     tops = brokers[offsets[:-1]]
-    trees = steiner_trees(graph, ground.distances, tops, offsets, brokers, STARTS)
+    trees = steiner_trees(graph, ground.distances, tops, offsets, brokers, PLAN)
     parents = np.empty((len(tops), len(ground.network)), np.int64)
     hang_on_cores(graph._replace(prices=_inward(ground)), tops, trees.offsets, trees.links, parents)
     return parents

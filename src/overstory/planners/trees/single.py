@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from overstory.kernels.steiner import STARTS
+from overstory.kernels.steiner import PLAN
 from overstory.model.network import Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
@@ -25,7 +25,7 @@ def plan(
     scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
 ) -> dict[str, pa.Table]:
     demand = demand_of(scenario, pipeline, base, count_of(parameters, "rows"))
-    crossed = pipeline.multiplicities(scenario, base["attachments"], STARTS)
+    crossed = pipeline.multiplicities(scenario, base["attachments"], PLAN)
     tree = single_tree(ground_of(demand, demand.fit), demand, crossed, seeds_of(parameters, seed))
     return as_tables(scenario, demand, np.zeros(demand.items, np.int64), [tree])
 
