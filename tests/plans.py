@@ -29,6 +29,7 @@ from overstory.model.tables import (
     MEMBERS,
     PATHS,
     PLAN_TABLES,
+    STEINER,
     SUBSCRIPTIONS,
     TREE,
     TREES,
@@ -63,6 +64,7 @@ def random_scenario(dice: random.Random, folder: Path) -> Scenario:
     metric = dice.choice(["none", "euclidean"])
     settings = Settings(
         coalesce=dice.random() < 0.5,
+        headers=dice.random() < 0.5,
         intervals=dice.choice([1.0, 3.0]),
         prices=Prices(1.5, 0.75, 0.5, 0.25, 2.0, 3.0),
         limits=Limits(delay=1000.0, load=100.0),  # wide enough for every plan
@@ -243,20 +245,24 @@ class _Drawing:
         self.dice.shuffle(served)
         numbers = self.dice.sample(range(2 * len(served)), len(served))
         flows, members, trees, filters = [], [], [], []
+        ordered: list[bool | None] = []
         for number, flow in zip(numbers, served, strict=True):
             needed = self._needed(flow)
-            steered = bool(needed) and self.dice.random() < 0.25
+            steered = bool(needed) and self.dice.random() < 0.4
             tree = [] if steered else self._tree(needed)
-            flows.append((number, PATHS if steered else TREE, flow.cell.events, self.dice.randint(0, 3)))
+            kind = self.dice.choice([PATHS, STEINER, STEINER]) if steered else TREE
+            flows.append((number, kind, flow.cell.events, self.dice.randint(0, 3)))
+            ordered.append(self.dice.random() < 0.3 if steered else None)
             members += [(number, *each) for each in flow.parts.items()]
             trees += [(number, *self.dice.choice([(u, v), (v, u)])) for u, v in tree]
             held = set(self.brokers) if steered else needed.union(*tree)
             filters += [(number, *each) for each in self._rows(flow, tree, held)]
+            filters += [(number, *each) for each in self._summaries(flow)] if steered else []
         return Plan.of(
             Header("random", self.scenario.fingerprint),
             {
                 "attachments": _table(ATTACHMENTS, self.broker_of.items()),
-                "flows": _table(FLOWS, flows),
+                "flows": _table(FLOWS, flows).append_column("ordered", pa.array(ordered, pa.bool_())),
                 "members": _table(MEMBERS, members),
                 "trees": _table(TREES, trees),
                 "filters": _table(FILTERS, filters),
@@ -367,6 +373,11 @@ class _Drawing:
         links = [link for u, v in tree for link in ((u, v), (v, u))]
         links += [(broker, client) for client, broker in self.broker_of.items() if broker in held]
         return [(u, v, self._row(flow, tree, u, v)) for u, v in links if self.dice.random() < share]
+
+    def _summaries(self, flow: Served) -> list[tuple[int, int, str]]:
+        """Of some hosts of a steered flow, and of some brokers that have no member."""
+        share = self.dice.choice([0.0, 0.0, 0.5, 1.0])
+        return [(u, u, self._row(flow, [], u, u)) for u in self.brokers if self.dice.random() < share]
 
     def _row(self, flow: Served, tree: Collection[Link], u: int, v: int) -> str:
         side = {v}

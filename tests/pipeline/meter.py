@@ -32,7 +32,7 @@ def counted_here(scenario: Scenario, plan: Plan) -> tuple[Metered, pa.RecordBatc
     index = FilterIndex(map(parse_filter, rules.predicates.texts))
     offsets, found = index.match_batch(batch_of(batch, {BROKER: brokers}))
     rows = reduce_batch(batch, offsets, found)
-    return rules, rows, counted([rows], rules.rules, rules.ways, rules.publishers)
+    return rules, rows, counted([rows], rules.rules, rules.steering, rules.publishers)
 
 
 def with_parts(events: pa.Table) -> pa.RecordBatch:

@@ -36,7 +36,8 @@ def test_the_meter_counts_what_the_law_says(seed: int, tmp_path: Path) -> None:
             for event, journey in journeys:
                 for crossing in journey.crossings:
                     frames[crossing.source, crossing.target] += 1
-                    sizes[crossing.source, crossing.target] += event.bytes
+                    header = crossing.header if scenario.settings.headers else 0
+                    sizes[crossing.source, crossing.target] += event.bytes + header
                 client, broker = journey.uplink
                 access += event.bytes * float(links.up(np.array([client]), np.array([broker])).prices[0])
                 for copy in journey.copies:

@@ -1,4 +1,4 @@
-"""What the meter's kernels read and count: a plan as rules, the ways of steered flows, rows of the log, totals."""
+"""What the meter's kernels read and count: a plan as rules, the trees of steered flows, rows of the log, totals."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from overstory.kernels.compiling import Array
 from overstory.kernels.nothing import NONE as NONE
+from overstory.kernels.steering import Ports
 
 EVERY = -2  # in place of a flow
 
@@ -31,6 +32,11 @@ class Rules(NamedTuple):
     every_offsets: Array  # of predicate i, and last of what is always true: flows with that E for every subscription
     every_flow: Array
     flow_tree: Array  # NONE if the flow is steered
+    flow_number_bits: Array  # of a header of a steered flow: those that number an event at each end
+    summary_offsets: Array  # of predicate i: the summaries of hosts in steered flows that it is
+    summary_flow: Array
+    summary_broker: Array
+    has_summary: Array  # by flow and broker; of length one if there are none
     flow_watched: Array  # the flows with rows: events may travel in them that nobody wants
     flow_is_watched: Array  # by flow
     place: Array  # by tree and by broker: the node, NONE if the broker is not in the tree
@@ -46,6 +52,7 @@ class Rules(NamedTuple):
     link_target: Array
     link_delay: Array  # microseconds
     coalesce: Array  # one truth
+    headers: Array  # one truth: whether the headers of steered frames count
 
 
 # A node of a tree: its flow and broker, its parent and depth, and the links from the parent and to it. One row, since
@@ -54,13 +61,36 @@ NODE = np.dtype([(name, np.int32) for name in ("flow", "broker", "parent", "dept
 
 
 class Ways(NamedTuple):
-    """The cheapest paths, which all steered flows take."""
+    """The cheapest paths from brokers where events are published."""
 
     row: Array  # by broker: its line in ``link``, NONE if nobody publishes there
     link: Array  # by that line and by broker: the last link on the way to it, NONE where the way begins
 
 
 NO_WAYS = Ways(np.empty(0, np.int64), np.empty((0, 0), np.int32))
+
+
+class Ends(NamedTuple):
+    """For each row and steered flow that it enters, the brokers that its event is to go to: one *instance* each.
+
+    The instances of row i are between ``offsets`` i and i + 1, the ends of instance k between ``end_offsets`` k and
+    k + 1, ascending and without the publishing broker.
+    """
+
+    offsets: Array
+    roots: Array  # by instance: the publishing broker
+    flow: Array  # by instance
+    end_offsets: Array
+    ends: Array
+
+
+class SteeredTrees(NamedTuple):
+    """The ends of rows, and the links that lead to them, each behind those that lead to it."""
+
+    ends: Ends
+    link_offsets: Array  # by instance
+    links: Array
+    ports: Ports
 
 
 class Rows(NamedTuple):

@@ -23,16 +23,16 @@ from overstory.kernels.metering import (
     FALSE_POSITIVES,
     Rows,
     Rules,
+    SteeredTrees,
     Totals,
-    Ways,
 )
 from overstory.kernels.nothing import NONE
 from overstory.kernels.store import with_room
 from overstory.kernels.wants import MARK, Event, Marks, empty_marks, holds, mark_ways, wants_of
 
 # A frame that waits: the link that it crosses, NONE at the start; the broker that it comes from, or starts at; the
-# first of its nodes; whether somebody behind the link wants it; the delay until it arrives.
-FRAME = np.dtype([(name, np.int64) for name in ("link", "source", "first", "wanted", "delay")])
+# first of its nodes; whether somebody behind the link wants it; the delay until it arrives; the length of its headers.
+FRAME = np.dtype([(name, np.int64) for name in ("link", "source", "first", "wanted", "delay", "header")])
 
 
 class Found(NamedTuple):
@@ -52,7 +52,7 @@ class Arrival(NamedTuple):
 
 
 @kernel
-def travel(rules: Rules, ways: Ways, rows: Rows, totals: Totals) -> None:
+def travel(rules: Rules, trees: SteeredTrees, rows: Rows, totals: Totals) -> None:
     marks = empty_marks(rules)
     nodes = np.zeros(len(rules.nodes) + 64, MARK)
     wants = np.empty((3, 64), np.int64)
@@ -68,7 +68,7 @@ def travel(rules: Rules, ways: Ways, rows: Rows, totals: Totals) -> None:
         entry = rules.publisher_broker[rows.publisher[row]]
         event = Event(row, row + 1, entry, part, rows.events[row], rows.bytes[row])
         count, wants = wants_of(rules, rows, row, marks, wants)
-        entered, starts, nodes = mark_ways(rules, ways, event, marks, nodes, wants, count, starts)
+        entered, starts, nodes = mark_ways(rules, trees, event, marks, nodes, wants, count, starts)
         if entered:
             waiting = with_room(waiting, entered)
             height = _start(rules, rows, row, marks, nodes, starts, entered, waiting)
@@ -96,6 +96,7 @@ def _start(
 def _wait(waiting: Array, place: int, link: int, source: int, delay: int) -> None:
     frame = waiting[place]
     frame.link, frame.source, frame.first, frame.wanted, frame.delay = link, source, NONE, 0, delay
+    frame.header = 0
 
 
 @inlined
@@ -138,7 +139,7 @@ def _send(  # noqa: C901
         if link != NONE:
             came_from, broker = broker, link_target[link]
             link_frames[link] += events
-            link_bytes[link] += size
+            link_bytes[link] += size + events * waiting[height].header
             counts[FALSE_POSITIVES] += 0 if waiting[height].wanted else events
             counts[DUPLICATES] += events if arrived[broker] == stamp else 0
             arrived[broker] = stamp
@@ -174,7 +175,7 @@ def _send(  # noqa: C901
                     if not crosses or tree_nodes[there].broker == came_from:
                         continue
                 elif child != NONE:
-                    there, link = child, np.int64(nodes[child].down)
+                    there, link, wanted = child, np.int64(nodes[child].down), nodes[child].wanted != 0
                     child = np.int64(nodes[child].sibling)
                 elif rising:
                     there, link, rising = np.int64(tree_nodes[node].parent), np.int64(tree_nodes[node].up), False
@@ -183,12 +184,13 @@ def _send(  # noqa: C901
                 if crossed[link].frame != frame:
                     crossed[link].frame, crossed[link].place = frame, height
                     waiting[height].link, waiting[height].source = link, broker
-                    waiting[height].first, waiting[height].wanted = NONE, 0
+                    waiting[height].first, waiting[height].wanted, waiting[height].header = NONE, 0, 0
                     waiting[height].delay = delay + link_delay[link]
                     height += 1
                 place = crossed[link].place
                 nodes[there].following, waiting[place].first = waiting[place].first, there
                 waiting[place].wanted |= wanted
+                waiting[place].header += nodes[there].header
             node = np.int64(nodes[node].following)
         if len(rules.access_offsets) > 1:
             _serve_by_rows(rules, event, totals, marks, nodes, Arrival(frame, broker, first, delay))
@@ -200,9 +202,11 @@ def _serve_by_rows(rules: Rules, event: Event, totals: Totals, marks: Marks, nod
     """The copies that clients of the broker get although they want nothing of them."""
     brokers, node = rules.place.shape[1], arrival.node
     while node != NONE:
-        flow = np.int64(rules.nodes[node].flow if node < len(rules.nodes) else nodes[node].flow)
+        steered = node >= len(rules.nodes)
+        flow = np.int64(nodes[node].flow if steered else rules.nodes[node].flow)
         at = flow * brokers + arrival.broker
-        for given in range(rules.access_offsets[at], rules.access_offsets[at + 1]):
+        last = rules.access_offsets[at] if steered and not nodes[node].stays else rules.access_offsets[at + 1]
+        for given in range(rules.access_offsets[at], last):
             group = rules.access_group[given]
             if holds(marks, rules.access_row[given], event.row) and marks.served[group] != arrival.frame:
                 totals.counts[event.part, DISCARDS] += event.events * rules.group_size[group]

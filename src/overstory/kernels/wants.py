@@ -4,8 +4,8 @@ The predicates that hold are marked; they tell which members want the event in w
 each flow's tree is marked back to the publishing broker, so that a node is marked if and only if somebody behind it (or
 at it) wants the event.
 
-A steered flow has no tree. For each event, the cheapest paths to those who want it become nodes with numbers beyond
-those of the trees, which are there for that event alone.
+A steered flow has no tree. For each event its own tree, which was found before, becomes nodes with numbers beyond those
+of the trees, which are there for that event alone.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.compiling import Array, inlined, kernel
-from overstory.kernels.metering import EVERY, Rows, Rules, Ways
+from overstory.kernels.metering import EVERY, Ends, Rows, Rules, SteeredTrees
 from overstory.kernels.nothing import NONE
+from overstory.kernels.steering import Branches, branch, header_bytes, new_branches
 from overstory.kernels.store import with_room
 
 
@@ -29,14 +30,6 @@ class Event(NamedTuple):
     bytes: int
 
 
-class Steered(NamedTuple):
-    """An event in a steered flow, and the mark that it leaves at brokers."""
-
-    flow: int
-    stamp: int
-    mark: int
-
-
 class Marks(NamedTuple):
     """What the kernel notes of one row, in arrays that are used again for the next. A mark stands if it is the number
     of the row, or of the frame."""
@@ -44,7 +37,9 @@ class Marks(NamedTuple):
     held: Array  # by predicate
     entered: Array  # by flow
     top: Array  # by flow: the highest marked node above the publishing broker; if it is steered, the last of its wants
-    step: Array  # by broker: see STEP
+    step: Array  # by broker: its node in the steered flow at hand, if its event stays there
+    branches: Branches  # of the steered tree at hand
+    trees: Array  # one number: how many steered trees there were
     arrived: Array  # by broker
     served: Array  # by group: the last frame that it got a copy of
     crossed: Array  # by link: see CROSSED
@@ -54,13 +49,11 @@ class Marks(NamedTuple):
 
 # Of a node, apart from the marks: whether it is on the way to somebody who wants the event, or at it. If so, the first
 # of its children that are, the next child of its parent, the link from there, whether the event goes up from it, and
-# the last of those at it who want the event, which leads to the others. Anyhow: the next node in its frame. The flow is
-# that of a steered node. One cache line holds two nodes.
-FIELDS = ("marked", "child", "sibling", "down", "rising", "want", "following", "flow")
+# the last of those at it who want the event, which leads to the others. Anyhow: the next node in its frame. Of a steered
+# node: its flow, whether the event stays there, whether somebody there or behind it wants the event, and the length of
+# the header of a copy that goes to it.
+FIELDS = ("marked", "child", "sibling", "down", "rising", "want", "following", "flow", "stays", "wanted", "header")
 MARK = np.dtype([(name, np.int32) for name in FIELDS])
-
-# Of a broker: its node in a steered flow, if the mark is that of the flow and the event.
-STEP = np.dtype([("mark", np.int64), ("node", np.int64)])
 
 # Of a link: the last frame that went on over it, and where the copy waits.
 CROSSED = np.dtype([("frame", np.int64), ("place", np.int64)])
@@ -73,7 +66,9 @@ def empty_marks(rules: Rules) -> Marks:
         np.zeros(len(rules.member_offsets) - 1, np.int64),
         np.zeros(len(rules.flow_events), np.int64),
         np.zeros(len(rules.flow_events), np.int64),
-        np.zeros(brokers, STEP),
+        np.zeros(brokers, np.int64),
+        new_branches(brokers if (rules.flow_tree == NONE).any() else 0),
+        np.zeros(1, np.int64),
         np.zeros(brokers, np.int64),
         np.zeros(len(rules.group_broker), np.int64),
         np.zeros(len(rules.link_delay), CROSSED),
@@ -136,7 +131,7 @@ def _with_want(wants: Array, count: int, flow: int, member: int) -> Array:
 
 @kernel
 def mark_ways(
-    rules: Rules, ways: Ways, event: Event, marks: Marks, nodes: Array, wants: Array, count: int, starts: Array
+    rules: Rules, trees: SteeredTrees, event: Event, marks: Marks, nodes: Array, wants: Array, count: int, starts: Array
 ) -> tuple[int, Array, Array]:
     """The nodes at the publishing broker of all flows that the event enters and may travel in: how many, and which.
     And all nodes, which may have become more."""
@@ -157,7 +152,7 @@ def mark_ways(
         flow = starts[i]
         if rules.flow_tree[flow] == NONE:
             starts[i] = used
-            used, nodes = _steer(rules, ways, event, flow, marks, nodes, wants, used)
+            used, nodes = _steer(rules, trees, event, flow, marks, nodes, wants, used)
         else:
             starts[i] = rules.place[rules.flow_tree[flow], event.entry]
     return entered, starts, nodes
@@ -191,7 +186,7 @@ def _enter(
 def _mark(nodes: Array, node: int, stamp: int, child: int, down: int) -> None:
     mark = nodes[node]
     mark.marked, mark.child, mark.down = stamp, child, down
-    mark.sibling, mark.rising, mark.want = NONE, 0, NONE
+    mark.sibling, mark.rising, mark.want, mark.header, mark.wanted = NONE, 0, NONE, 0, 1
 
 
 @inlined
@@ -215,37 +210,108 @@ def _mark_way(rules: Rules, marks: Marks, nodes: Array, flow: int, node: int, st
 
 @kernel
 def _steer(
-    rules: Rules, ways: Ways, event: Event, flow: int, marks: Marks, nodes: Array, wants: Array, used: int
+    rules: Rules, trees: SteeredTrees, event: Event, flow: int, marks: Marks, nodes: Array, wants: Array, used: int
 ) -> tuple[int, Array]:
-    """Adds the nodes of a steered flow, that at the publishing broker first. Returns how many are in use now."""
-    line = ways.row[event.entry]
-    mark = event.stamp * len(rules.flow_tree) + flow
-    steered = Steered(flow, event.stamp, mark)
-    used, nodes = _step(marks, nodes, used, steered, event.entry, NONE, NONE)
+    """Adds the nodes of an event's tree in a steered flow, the publishing broker's first. Returns how many are in use.
+
+    Whoever wants the event gets it where it stays: at the ends, and at the publishing broker.
+    """
+    ends, links = _tree_of(trees, event.row, flow)
+    marks.trees[0] += 1
+    tree, root, number_bits = marks.trees[0], used, rules.flow_number_bits[flow]
+    branch(trees.ports, marks.branches, tree, event.entry, links, ends, number_bits)
+    nodes = with_room(nodes, used + 1 + len(links))
+    nodes[root].flow, nodes[root].stays = flow, 1
+    _mark(nodes, root, event.stamp, NONE, NONE)
+    marks.step[event.entry] = root
+    for link in links:
+        used += 1
+        source, broker = rules.link_source[link], rules.link_target[link]
+        stays = marks.branches.stays[broker] == tree
+        _mark(nodes, used, event.stamp, NONE, link)
+        before = marks.step[source]
+        nodes[used].sibling, nodes[before].child = nodes[before].child, used
+        nodes[used].flow, nodes[used].stays, nodes[used].wanted = flow, stays, 0
+        nodes[used].header = header_bytes(marks.branches.bits[broker]) if rules.headers[0] else 0
+        marks.step[broker] = used
     want = marks.top[flow]
     while want != NONE:
         following = wants[2, want]
-        end = rules.group_broker[rules.member_group[wants[1, want]]]
-        broker, below = end, NONE
-        while marks.step[broker].mark != mark:
-            link = ways.link[line, broker]
-            used, nodes = _step(marks, nodes, used, steered, broker, below, link)
-            broker, below = rules.link_source[link], used - 1
-        if below != NONE:
-            here = marks.step[broker].node
-            nodes[below].sibling, nodes[here].child = nodes[here].child, below
-        there = marks.step[end].node
-        wants[2, want], nodes[there].want = nodes[there].want, want
+        broker = rules.group_broker[rules.member_group[wants[1, want]]]
+        if broker == event.entry or marks.branches.stays[broker] == tree:
+            there = marks.step[broker]
+            nodes[there].wanted = 1
+            wants[2, want], nodes[there].want = nodes[there].want, want
         want = following
-    return used, nodes
+    for at in range(len(links) - 1, -1, -1):
+        nodes[marks.step[rules.link_source[links[at]]]].wanted |= nodes[root + 1 + at].wanted
+    return used + 1, nodes
 
 
 @inlined
-def _step(
-    marks: Marks, nodes: Array, used: int, steered: Steered, broker: int, child: int, link: int
+def _tree_of(trees: SteeredTrees, row: int, flow: int) -> tuple[Array, Array]:
+    """The ends and the links of a row in a steered flow: none, if nobody elsewhere is to get it."""
+    first = last = first_link = last_link = 0
+    for k in range(trees.ends.offsets[row], trees.ends.offsets[row + 1]):
+        if trees.ends.flow[k] == flow:
+            first, last = trees.ends.end_offsets[k], trees.ends.end_offsets[k + 1]
+            first_link, last_link = trees.link_offsets[k], trees.link_offsets[k + 1]
+    return trees.ends.ends[first:last], trees.links[first_link:last_link]
+
+
+@kernel
+def ends_of_rows(rules: Rules, rows: Rows) -> Ends:
+    """Where the events of rows are to stay in steered flows, apart from where they are published."""
+    marks, brokers = empty_marks(rules), rules.place.shape[1]
+    wants, found = np.empty((3, 64), np.int64), np.empty(64, np.int64)
+    offsets, end_offsets = np.zeros(len(rows.part) + 1, np.int64), np.zeros(64, np.int64)
+    roots, flows, ends = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(256, np.int64)
+    instances = total = 0
+    for row in range(len(rows.part)):
+        for i in range(rows.offsets[row], rows.offsets[row + 1]):
+            marks.held[rows.predicates[i]] = row + 1
+        entry = rules.publisher_broker[rows.publisher[row]]
+        count, wants = wants_of(rules, rows, row, marks, wants)
+        size, found = _found_ends(rules, rows, row, marks, wants, count, found)
+        keys = np.sort(found[:size])
+        for k in range(size):
+            flow, broker = keys[k] // brokers, keys[k] % brokers
+            if broker == entry or (k and keys[k] == keys[k - 1]):
+                continue
+            if instances == offsets[row] or flows[instances - 1] != flow:
+                roots, flows = with_room(roots, instances + 1), with_room(flows, instances + 1)
+                end_offsets = with_room(end_offsets, instances + 2)
+                roots[instances], flows[instances] = entry, flow
+                instances += 1
+            ends = with_room(ends, total + 1)
+            ends[total] = broker
+            total += 1
+            end_offsets[instances] = total
+        offsets[row + 1] = instances
+    return Ends(offsets, roots[:instances], flows[:instances], end_offsets[: instances + 1], ends[:total])
+
+
+@inlined
+def _found_ends(
+    rules: Rules, rows: Rows, row: int, marks: Marks, wants: Array, count: int, found: Array
 ) -> tuple[int, Array]:
-    nodes = with_room(nodes, used + 1)
-    _mark(nodes, used, steered.stamp, child, link)
-    nodes[used].flow = steered.flow
-    marks.step[broker].mark, marks.step[broker].node = steered.mark, used
-    return used + 1, nodes
+    """The steered flow and the broker of each end, as one number, perhaps more than once: how many, and which."""
+    brokers, size = rules.place.shape[1], 0
+    summarised = len(rules.has_summary) > 1
+    for want in range(count):
+        flow = wants[0, want]
+        if rules.flow_tree[flow] == NONE:
+            key = flow * brokers + rules.group_broker[rules.member_group[wants[1, want]]]
+            if not (summarised and rules.has_summary[key]):
+                found = with_room(found, size + 1)
+                found[size] = key
+                size += 1
+    for i in range(rows.offsets[row] if summarised else rows.offsets[row + 1], rows.offsets[row + 1]):
+        predicate = rows.predicates[i]
+        for at in range(rules.summary_offsets[predicate], rules.summary_offsets[predicate + 1]):
+            flow = rules.summary_flow[at]
+            if holds(marks, rules.flow_events[flow], row):
+                found = with_room(found, size + 1)
+                found[size] = flow * brokers + rules.summary_broker[at]
+                size += 1
+    return size, found

@@ -15,7 +15,7 @@ AT_ONCE = 64  # searches, of which each needs 16 bytes a broker
 
 def ways_from(offsets: Array, targets: Array, prices: Array, entries: Array) -> Ways:
     """The links that leave broker v are between ``offsets`` v and v + 1, by target; ``entries`` are brokers, each once.
-    Every broker must be within reach of them."""
+    Where there is no way, there is no last link either."""
     brokers = len(offsets) - 1
     row, link = np.full(brokers, NONE, np.int64), np.empty((len(entries), brokers), np.int32)
     row[entries] = np.arange(len(entries))
@@ -36,7 +36,7 @@ def _by_links(offsets: Array, targets: Array, entries: Array, link: Array) -> No
     brokers = len(offsets) - 1
     depth, before, queue = np.empty(brokers, np.int64), np.empty(brokers, np.int64), np.empty(brokers, np.int64)
     for row in range(len(entries)):
-        depth[:] = NONE
+        depth[:], link[row, :] = NONE, NONE
         depth[entries[row]], queue[0], link[row, entries[row]] = 0, entries[row], NONE
         first, last = 0, 1
         while first < last:

@@ -183,6 +183,13 @@ FLOWS = Table(
             may_be_null=True,
             may_be_missing=True,
         ),
+        Column(
+            "ordered",
+            TRUTH,
+            "of a steered flow: whether its frames are numbered, and hosts release them in order; null: they are not",
+            may_be_null=True,
+            may_be_missing=True,
+        ),
     ),
 )
 MEMBERS = Table(
@@ -201,7 +208,8 @@ TREES = Table(
 )
 FILTERS = Table(
     "filters",
-    "what crosses a directed link in a flow, where it is not exactly what members behind it want",
+    "what crosses a directed link in a flow, where it is not exactly what members behind it want; in a steered flow, "
+    "from a broker to itself: the summary of what its members want, by which publishing brokers choose the ends",
     (
         Column("flow", ID, "the flow"),
         Column("source", ID, "where the link begins"),

@@ -56,7 +56,7 @@ def use_every_kernel(folder: Path) -> None:
     freeze(index_of(known.predicates.texts), folder / "index")
     (events,) = EVENTS.append_column("$part", pa.array([0])).to_batches()
     rows = reduce_batch(events, *FrozenIndex(folder / "index").match_batch(batch_of(events)))
-    counted([rows], known.rules, known.ways, known.publishers)
+    counted([rows], known.rules, known.steering, known.publishers)
     network = scenario.network
     ways_from(network.offsets, network.targets, np.array([1.0, 2.0]), known.rules.publisher_broker)
     for chosen in (ALL, NONE):

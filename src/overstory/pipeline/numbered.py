@@ -103,8 +103,13 @@ class Numbered:
 
     @cached_property
     def steered(self) -> NDArray[np.bool_]:
-        """By flow: whether it takes the cheapest paths instead of a tree."""
+        """By flow: whether each of its events has a tree of its own."""
         return np.array([kind in STEERED for kind in self.plan.flows["kind"].to_pylist()], bool)
+
+    @cached_property
+    def ordered(self) -> NDArray[np.bool_]:
+        """By flow: whether it is steered, and its frames are numbered."""
+        return self.steered & np.asarray(pc.fill_null(self.plan.flows["ordered"], False))
 
 
 def _is(column: pa.ChunkedArray, value: str) -> NDArray[np.bool_]:

@@ -23,6 +23,7 @@ from overstory.model.folders import fingerprint_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
+from overstory.model.tables import STEINER
 from overstory.pipeline import session
 from overstory.pipeline.bound import EFFORT, Bound, bound_of
 from overstory.pipeline.boxes import Boxes, boxes_on
@@ -403,7 +404,9 @@ class Pipeline:
             with self._step("counting traffic"):
                 return totals_of(rows, known)
 
-        depends_on = digest_of([*known.rules, *known.ways, known.publishers]), *self._asked(known.predicates)
+        steiner = np.array([kind == STEINER for kind in plan.flows["kind"].to_pylist()])
+        arrays = [*known.rules, steiner, scenario.network.prices, known.publishers]
+        depends_on = digest_of(arrays), *self._asked(known.predicates)
         totals = self.counted_once(scenario, TOTALS, totals_now, *depends_on, kind=Totals)
         busiest = max(int(counts.sum(axis=0).max(initial=0)) for counts in (totals.link_frames, totals.group_copies))
         check_headroom(self._logs[scenario.folder], plan.flows.num_rows, busiest)

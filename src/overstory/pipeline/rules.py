@@ -1,22 +1,23 @@
 """A plan on a scenario, as the arrays that the meter's kernel reads: see ``kernels.metering.Rules``."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.errors import DataError, Problem
-from overstory.kernels.metering import EVERY, NO_WAYS, NONE, Rules, Ways
-from overstory.kernels.ways import ways_from
+from overstory.kernels.metering import EVERY, NONE, Rules
+from overstory.kernels.steering import NUMBER_BITS
 from overstory.model.access import Toll, access_of
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
-from overstory.model.tables import STEINER
 from overstory.pipeline.forest import forest_of
 from overstory.pipeline.groups import Groups, access_rows, groups_of
 from overstory.pipeline.lookups import looked_up, offsets_of
 from overstory.pipeline.numbered import Numbered
 from overstory.pipeline.predicates import Predicates
+from overstory.pipeline.steered import Steering, steering_of
 from overstory.routing.written_out import written_out
 
 Ints = NDArray[np.int64]
@@ -28,7 +29,7 @@ class Metered:
     """What the kernel counts with, and what its counts mean."""
 
     rules: Rules
-    ways: Ways  # of steered flows, if there are any
+    given: Numbered
     predicates: Predicates
     publishers: Ints  # ids of clients, ascending: the kernel's numbers of publishers
     publisher_brokers: Ints  # their ids
@@ -37,13 +38,15 @@ class Metered:
     client_group: Ints
     down: Toll  # of their links
 
+    @cached_property
+    def steering(self) -> Steering:
+        """What the trees of steered flows are found with. On a large network it takes a while, so it is made late."""
+        hosts = np.unique(np.concatenate([self.rules.group_broker, self.rules.summary_broker]))
+        return steering_of(self.given, self.rules.publisher_broker, hosts)
+
 
 def metered(scenario: Scenario, plan: Plan, publishers: Ints) -> Metered:
     """``publishers`` are those of the log."""
-    if STEINER in plan.flows["kind"].to_pylist():
-        row = plan.flows["kind"].to_pylist().index(STEINER)
-        what = "flows of kind steiner can be read and checked, but not scored yet; take paths, or tree"
-        raise DataError("the plan cannot be scored:", [Problem("flows", row + 1, "kind", what)])
     given = Numbered(scenario, plan)
     publishers = np.unique(publishers)
     groups, links = groups_of(given), access_of(scenario)
@@ -52,7 +55,7 @@ def metered(scenario: Scenario, plan: Plan, publishers: Ints) -> Metered:
     rules = _rules(given, groups, publishers, up)
     return Metered(
         rules,
-        _ways(given, rules.publisher_broker),
+        given,
         given.predicates,
         publishers,
         publisher_brokers,
@@ -99,6 +102,9 @@ def _rules(given: Numbered, groups: Groups, publishers: Ints, up: Toll) -> Rules
         link_target=network.targets,
         link_delay=_micro(network.delays),
         coalesce=np.array([given.scenario.settings.coalesce]),
+        headers=np.array([given.scenario.settings.headers]),
+        flow_number_bits=np.where(given.ordered, NUMBER_BITS, 0),
+        **_summaries(given),
     )
 
 
@@ -110,11 +116,20 @@ def _for_everyone(given: Numbered, flow_events: Ints) -> dict[str, Ints]:
     return {"every_offsets": offsets_of(keys[order], len(given.predicates) + 1), "every_flow": flows[order]}
 
 
-def _ways(given: Numbered, entries: Ints) -> Ways:
-    if not given.steered.any():
-        return NO_WAYS
-    network = given.network
-    return ways_from(network.offsets, network.targets, network.prices, np.unique(entries))
+def _summaries(given: Numbered) -> dict[str, NDArray[Any]]:
+    """The summaries of hosts in steered flows, by predicate."""
+    flows, sources, targets, predicate = given.rows
+    mine = (sources == targets) & given.steered[flows]
+    order = np.argsort(predicate[mine], kind="stable")
+    flow, broker = flows[mine][order], given.network.positions(sources[mine][order])
+    has_summary = np.zeros(len(given.flow_ids) * len(given.network) if len(flow) else 1, bool)
+    has_summary[flow * len(given.network) + broker] = True
+    return {
+        "summary_offsets": offsets_of(predicate[mine][order], len(given.predicates)),
+        "summary_flow": flow,
+        "summary_broker": broker,
+        "has_summary": has_summary,
+    }
 
 
 def _micro(delays: NDArray[np.float64]) -> Ints:

@@ -21,7 +21,6 @@ from overstory.kernels.metering import (
     FALSE_POSITIVES,
     Rules,
     Totals,
-    Ways,
     empty_totals,
 )
 from overstory.kernels.travel import travel
@@ -38,6 +37,7 @@ from overstory.pipeline.match import FIT, HELD_OUT
 from overstory.pipeline.rows import alike_together, rows_of
 from overstory.pipeline.rules import MICRO, Metered
 from overstory.pipeline.shipping import arrived, shipped
+from overstory.pipeline.steered import Steering, trees_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,11 +49,11 @@ def totals_of(rows: "DataFrame", metered: Metered) -> Totals:
     """Runs on Spark, and adds up what each task counted."""
     context = rows.sparkSession.sparkContext
     known = context.broadcast((metered.rules, metered.publishers))
-    ways = shipped(rows.sparkSession, metered.ways)
+    steering = shipped(rows.sparkSession, metered.steering)
 
     def count(batches: Batches) -> Iterator[pa.RecordBatch]:
         rules, publishers = known.value
-        total = counted(batches, rules, arrived(ways), publishers)
+        total = counted(batches, rules, arrived(steering), publishers)
         yield pa.RecordBatch.from_pydict({"counts": [pickle.dumps(tuple(total))]})
 
     found = rows.mapInArrow(count, "counts binary").toArrow()["counts"].to_pylist()
@@ -63,11 +63,12 @@ def totals_of(rows: "DataFrame", metered: Metered) -> Totals:
     return total
 
 
-def counted(batches: Batches, rules: Rules, ways: Ways, publishers: NDArray[np.int64]) -> Totals:
+def counted(batches: Batches, rules: Rules, steering: Steering, publishers: NDArray[np.int64]) -> Totals:
     """Without Spark: what rows of the reduced log come to."""
     total = empty_totals(rules)
     for batch in batches:
-        travel(rules, ways, rows_of(alike_together(batch), publishers), total)
+        rows = rows_of(alike_together(batch), publishers)
+        travel(rules, trees_of(rules, steering, rows), rows, total)
     return total
 
 

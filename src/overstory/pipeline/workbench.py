@@ -105,7 +105,7 @@ class Workbench:
         """With a certified bound only if it is asked for: it takes longer than all the rest, and depends on nothing but
         attachments."""
         known, rows = self._known(plan)
-        totals = counted([rows], known.rules, known.ways, known.publishers)
+        totals = counted([rows], known.rules, known.steering, known.publishers)
         bound = self._bound(known, rows) if bounded else NO_BOUND
         entries = entries_of(plan, listed(self.scenario, plan, known), is_priced(self.scenario))
         return scorecard(self.scenario, plan, known, totals, entries, bound)[0]
@@ -113,7 +113,7 @@ class Workbench:
     def score_steiner(self, scenario: Scenario, base: Plan, tree_effort: str, effort: int) -> Scorecard:
         """Scores the reference as the pipeline does. Every row is bounded, whatever the effort."""
         known, rows = self._known(base)
-        totals = counted([rows], known.rules, known.ways, known.publishers)
+        totals = counted([rows], known.rules, known.steering, known.publishers)
         crossings = self._steiner(self._events, base.attachments, tree_effort)
         return card_of(scenario, base, known, totals, crossings, self._bound(known, rows))
 

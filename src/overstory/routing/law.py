@@ -12,8 +12,12 @@
    members in its flows that want the event. A subscription with ``no_local`` wants no event of its own client; on links
    between brokers ``no_local`` plays no part.
 5. With ``coalesce = false`` every flow is a frame of its own from the start.
-6. A steered flow has no tree of its own. For each event its tree is the union of the cheapest paths from the publishing
-   broker to the brokers of the members that want the event. Rows for links between brokers do not apply to it.
+6. A steered flow has no tree of its own. For each event its tree leads from the publishing broker to the *ends*: the
+   brokers of the members that want the event. A broker with a row from itself to itself, its *summary*, is an end if the
+   summary matches the event. In a flow of kind ``paths`` the tree is the union of the cheapest paths, in one of kind
+   ``steiner`` a Steiner tree (``steering``). Rows for links between brokers do not apply to it. Each copy carries a
+   header for each of its steered flows, which says how the tree goes on behind the link (``wire.steering``). Clients get
+   copies at the publishing broker and at the ends; at a broker that is only on the way, nobody does.
 
 7. ``members = all`` and ``access = events`` stand for rows: see ``written_out``.
 
@@ -28,11 +32,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from overstory.filters import Filter, parse_filter
+from overstory.kernels import plain_steering
 from overstory.model.access import access_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
-from overstory.model.tables import STEERED
+from overstory.model.tables import PATHS, STEERED, STEINER
 from overstory.model.values import Attributes
+from overstory.routing.steering import Steering
 from overstory.routing.written_out import written_out
 
 PUBLISHING_BROKER = "$broker"
@@ -58,6 +64,7 @@ class Crossing(NamedTuple):
     flows: frozenset[int]
     wanted: bool  # by a member of its flows behind the link; else the copy is a false positive
     delay: float  # milliseconds from the start of the uplink until the copy arrives
+    header: int = 0  # bytes of the headers of its steered flows
 
 
 class Copy(NamedTuple):
@@ -116,10 +123,16 @@ class Member(NamedTuple):
 class Flow(NamedTuple):
     """A flow of the plan: the events that enter it, its members and its tree."""
 
-    steered: bool
+    kind: str
     events: Filter  # E
     members: list[Member]
     tree: Tree
+    ordered: bool = False  # whether frames of a steered flow are numbered
+
+    @property
+    def steered(self) -> bool:
+        """Whether each event has a tree of its own in this flow."""
+        return self.kind in STEERED
 
 
 class Frame(NamedTuple):
@@ -151,6 +164,10 @@ class Law:
         self.prices: dict[Link, float] = dict(zip(links, network.prices.tolist(), strict=True))
         self.delays: dict[Link, float] = dict(zip(links, network.delays.tolist(), strict=True))
         self.delays |= _access_delays(scenario, plan)
+        self.steering = Steering(network)
+        self.near: dict[int, list[int]] = {broker: [] for broker in network.ids.tolist()}
+        for u, v in sorted(links):
+            self.near[u].append(v)
 
     def travel(self, event: Event) -> Journey:
         """Carries one event to all subscribers."""
@@ -169,6 +186,7 @@ class _Travel:
             number: {member.subscription for member in flow.members if self._wants(flow, member)}
             for number, flow in law.flows.items()
         }
+        self.ends = {number: self._ends(number) for number, flow in law.flows.items() if flow.steered}
         self.trees = {
             number: self._steered(number) if flow.steered else flow.tree for number, flow in law.flows.items()
         }
@@ -204,15 +222,16 @@ class _Travel:
                 frozenset(flows),
                 wanted=any(self._wanted_behind(flow, u, v) for flow in flows),
                 delay=frame.delay + self.law.delays[u, v],
+                header=sum(self._header(flow, u, v) for flow in flows if self.law.flows[flow].steered),
             )
             for v, flows in sorted(onward.items())
         ]
 
     def _crosses(self, flow: int, u: int, v: int) -> bool:
+        if self.law.flows[flow].steered:
+            return bool(_behind(self.trees[flow], u, v) & self.ends[flow])
         row = self.law.rows.get((flow, u, v))
-        if row is None or self.law.flows[flow].steered:
-            return self._wanted_behind(flow, u, v)
-        return row.matches(self.attributes)
+        return self._wanted_behind(flow, u, v) if row is None else row.matches(self.attributes)
 
     def _wanted_behind(self, flow: int, u: int, v: int) -> bool:
         brokers = _behind(self.trees[flow], u, v)
@@ -220,9 +239,12 @@ class _Travel:
 
     def _copies(self, frame: Frame) -> list[Copy]:
         u = frame.broker
+        here = {
+            flow for flow in frame.flows if u == self.entry or not self.law.flows[flow].steered or u in self.ends[flow]
+        }
         copies = []
         for client in sorted(client for client, broker in self.law.broker_of.items() if broker == u):
-            crossing = frozenset(flow for flow in frame.flows if self._crosses_to_client(flow, u, client))
+            crossing = frozenset(flow for flow in here if self._crosses_to_client(flow, u, client))
             if crossing:
                 delivered = frozenset().union(*[self._wanted_by(client, flow) for flow in crossing])
                 copies.append(Copy(u, client, crossing, delivered, frame.delay + self.law.delays[u, client]))
@@ -248,8 +270,33 @@ class _Travel:
             and (member.part is None or member.part.matches(self.attributes))
         )
 
+    def _ends(self, flow: int) -> set[int]:
+        """The brokers where the event is to stay in a steered flow."""
+        if not self.law.flows[flow].events.matches(self.attributes):
+            return set()
+        summaries = {u: row for (number, u, v), row in self.law.rows.items() if number == flow and u == v}
+        ends = {self._broker(member) for member in self.wanting[flow]} - summaries.keys()
+        return ends | {broker for broker, row in summaries.items() if row.matches(self.attributes)}
+
     def _steered(self, flow: int) -> Tree:
-        return steered_tree(self.law.prices, self.entry, {self._broker(member) for member in self.wanting[flow]})
+        """The event's own tree in a steered flow."""
+        if self.law.flows[flow].kind == PATHS:
+            return steered_tree(self.law.prices, self.entry, self.ends[flow])
+        tree = defaultdict(set)
+        for u, v in self.law.steering.tree(STEINER, self.entry, self.ends[flow]):
+            tree[u].add(v)
+            tree[v].add(u)
+        return tree
+
+    def _header(self, flow: int, u: int, v: int) -> int:
+        """The length of the header that tells a frame on its way from u to v how the tree goes on."""
+        tree, hops, ahead = self.trees[flow], {}, [(u, v)]
+        while ahead:
+            before, broker = ahead.pop()
+            hops[broker] = sorted(tree[broker] - {before})
+            ahead += [(broker, hop) for hop in hops[broker]]
+        numbers = dict.fromkeys(self.ends[flow], 0)
+        return len(plain_steering.header(self.law.near, hops, v, numbers, self.law.flows[flow].ordered, first=0))
 
     def _broker(self, subscription: int) -> int:
         return self.law.broker_of[self.law.subscriptions[subscription].client]
@@ -298,7 +345,9 @@ def _behind(tree: Tree, u: int, v: int) -> set[int]:
 
 def _flows(plan: Plan) -> dict[int, Flow]:
     flows = {
-        row["flow"]: Flow(row["kind"] in STEERED, parse_filter(row["events"]), [], defaultdict(set))
+        row["flow"]: Flow(
+            row["kind"], parse_filter(row["events"]), [], defaultdict(set), bool(row.get("ordered", False))
+        )
         for row in plan.flows.to_pylist()
     }
     for row in plan.members.to_pylist():
