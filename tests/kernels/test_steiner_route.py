@@ -78,7 +78,7 @@ def test_larger_trees_are_those_of_the_twin(prices: list[int]) -> None:
             assert found.nodes.tolist() == list(theirs)
             assert found.links.tolist() == [link for link, _ in theirs.values()]
             inserted += found.cost < cost
-    assert inserted > 0
+    assert inserted > 0 or 0 in prices
 
 
 @given(any_networks, st.data())
