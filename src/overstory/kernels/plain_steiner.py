@@ -32,26 +32,34 @@ def steiner_trees(
 def _cheapest(graph: Graph, distances: Distances, given: list[int], starts: int) -> list[int] | None:
     """Links, None if an end cannot be reached."""
     root, ends = given[0], list(dict.fromkeys(given))
-    if np.isinf([_far(distances, root, end) for end in ends]).any():
+    if np.isinf([far_between(distances, root, end) for end in ends]).any():
         return None
-    found = []
+    found = [
+        [link for link, _ in tree.values() if link != TOP[0]] for tree in starts_of(graph, distances, ends, starts)
+    ]
+    return min(found, key=lambda links: float(sum(graph.prices[links])))
+
+
+def starts_of(graph: Graph, distances: Distances, ends: list[int], starts: int) -> list[Tree]:
+    """Trees from the first of the ends to all others, which differ and can be reached."""
+    root, found = ends[0], []
     tries = 1 if len(ends) < 3 or (graph.mutual and len(ends) == 3) else min(starts, len(ends))
     for number in range(tries):
         which = number * len(ends) // tries
         if not graph.mutual:
             tree = _grown(graph, distances, root, ends, ends[which])
-            found.append(_pruned(tree, ends))
+            found.append(pruned(tree, ends))
         elif len(ends) == 3:
             nodes = range(len(graph.offsets) - 1)
-            meeting = min(nodes, key=lambda node: sum(_far(distances, node, end) for end in ends))
+            meeting = min(nodes, key=lambda node: sum(far_between(distances, node, end) for end in ends))
             tree = _grown(graph, distances, meeting, ends, root)
         else:
             tree = _grown(graph, distances, ends[which], ends, root)
-        found.append(_pruned(_spanned(graph, root, set(tree)), ends))
-    return min(found, key=lambda links: float(sum(graph.prices[links])))
+        found.append(pruned(spanned(graph, root, set(tree)), ends))
+    return found
 
 
-def _far(distances: Distances, node: int, goal: int) -> float:
+def far_between(distances: Distances, node: int, goal: int) -> float:
     kind = distances.far.dtype
     found = distances.far[distances.row_of[goal], node]
     return np.inf if kind.kind != "f" and found == np.iinfo(kind).max else float(found)
@@ -62,8 +70,8 @@ def _grown(graph: Graph, distances: Distances, start: int, ends: list[int], firs
     tree: Tree = {start: TOP}
     missing = list(ends)
     while missing:
-        nearest = {end: min(tree, key=lambda node: _far(distances, node, end)) for end in missing}
-        end = min(missing, key=lambda end: _far(distances, nearest[end], end))
+        nearest = {end: min(tree, key=lambda node: far_between(distances, node, end)) for end in missing}
+        end = min(missing, key=lambda end: far_between(distances, nearest[end], end))
         if len(missing) == len(ends) and first != ends[0]:
             end = first
         missing.remove(end)
@@ -76,7 +84,7 @@ def _grown(graph: Graph, distances: Distances, start: int, ends: list[int], firs
     return tree
 
 
-def _spanned(graph: Graph, root: int, nodes: set[int]) -> Tree:
+def spanned(graph: Graph, root: int, nodes: set[int]) -> Tree:
     """Prim's tree, from the root."""
     tree: Tree = {}
     known: dict[int, tuple[float, tuple[int, int]]] = {root: (0.0, TOP)}
@@ -90,11 +98,11 @@ def _spanned(graph: Graph, root: int, nodes: set[int]) -> Tree:
     return tree
 
 
-def _pruned(tree: Tree, ends: list[int]) -> list[int]:
-    """The links on the ways to all ends."""
+def pruned(tree: Tree, ends: list[int]) -> Tree:
+    """The ways to all ends."""
     needed = set()
     for node in ends:
-        while tree[node] != TOP and node not in needed:
+        while node not in needed:
             needed.add(node)
-            node = tree[node][1]
-    return [link for node, (link, _) in tree.items() if node in needed]
+            node = tree[node][1] if tree[node] != TOP else node
+    return {node: entry for node, entry in tree.items() if node in needed}

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.errors import DataError, UsageError
-from overstory.kernels.compiling import Array, inlined, kernel
+from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.distances import Distances
 from overstory.kernels.graphs import Graph as Graph
 from overstory.kernels.graphs import graph_of as graph_of
@@ -28,11 +28,14 @@ from overstory.kernels.sets import hash_sets
 from overstory.kernels.steiner_ascent import Ascent, grow_over_saturated, new_ascents
 from overstory.kernels.steiner_directed import Entries, arrange, improve_directed, new_entries
 from overstory.kernels.steiner_exact import MOST_STEPS, open_cheapest, steps_of
-from overstory.kernels.steiner_local import Bench, improve, insert_and_span, new_bench
-from overstory.kernels.steiner_nodes import Kept, keep, new_kept, restore, span
+from overstory.kernels.steiner_keys import new_keys
+from overstory.kernels.steiner_local import Bench, improve
+from overstory.kernels.steiner_nodes import restore
 from overstory.kernels.steiner_pool import Pool, add, disturb, draw, new_pool
+from overstory.kernels.steiner_regions import new_regions
+from overstory.kernels.steiner_route import Desk, keep_best_start, keep_if_cheaper, make_tree, new_desk
 from overstory.kernels.steiner_search import Search, grow_by_search, new_search
-from overstory.kernels.steiner_starts import Ends, can_reach, grow_start, new_ends, note_ends
+from overstory.kernels.steiner_starts import can_reach, note_ends
 from overstory.kernels.store import with_room
 
 
@@ -83,9 +86,8 @@ class Units(NamedTuple):
 class Shop(NamedTuple):
     """What all trees are made with."""
 
+    desk: Desk
     bench: Bench
-    ends: Ends
-    kept: Kept
     search: Search
     ascent: Ascent
     entries: Entries
@@ -174,13 +176,13 @@ def _all_trees(
     costs, offsets = out
     roots, terminal_offsets, terminals = instances
     shop = _new_shop(graph, whole, effort)
-    kept = shop.kept
+    kept = shop.desk.kept
     links = np.empty(1024, np.int64)
     total = 0
     for i in range(len(roots)):
-        note_ends(shop.ends, shop.bench.nodes, roots[i], terminals[terminal_offsets[i] : terminal_offsets[i + 1]])
+        note_ends(shop.desk.ends, shop.desk.nodes, roots[i], terminals[terminal_offsets[i] : terminal_offsets[i + 1]])
         kept.cost[0], kept.count[0], shop.pool.count[0] = np.inf, 1, 0
-        if can_reach(distances, shop.ends, units.no_way):
+        if can_reach(distances, shop.desk.ends, units.no_way):
             shop.pool.chance[0] = np.uint64(seed)
             _find_tree(graph, distances, units, shop, effort)
         costs[i], size = kept.cost[0], kept.count[0] - 1
@@ -194,11 +196,11 @@ def _all_trees(
 @kernel
 def _new_shop(graph: Graph, whole: Array, effort: Effort) -> Shop:
     size, links = len(graph.offsets) - 1, len(graph.targets)
-    ascends, searches, is_directed = effort.ascents + effort.tries > 0, effort.rounds > 0, not graph.mutual
+    ascends, is_directed = effort.ascents + effort.tries > 0, not graph.mutual
+    desk, searched = new_desk(size), size if effort.rounds else 0
     return Shop(
-        new_bench(size, size if searches else 0),
-        new_ends(size),
-        new_kept(size),
+        desk,
+        Bench(desk.nodes, desk.past, new_keys(searched), new_regions(searched)),
         new_search(size if ascends else 0, links if ascends else 0),
         new_ascents(graph.offsets if ascends else graph.offsets[:1], graph.targets[: links if ascends else 0], whole),
         new_entries(size if is_directed else 0, links if is_directed else 0),
@@ -209,61 +211,35 @@ def _new_shop(graph: Graph, whole: Array, effort: Effort) -> Shop:
 @kernel
 def _find_tree(graph: Graph, distances: Distances, units: Units, shop: Shop, effort: Effort) -> None:
     """Leaves the cheapest tree found in what the shop has kept."""
-    count = shop.ends.count[0]
-    solved = count < 3 or (graph.mutual and count == 3)
-    tries = 1 if solved else min(effort.starts, count)
-    dearest = 0.0
-    for number in range(tries):
-        grow_start(graph, distances, shop.bench.nodes, shop.ends, number, tries)
-        dearest = max(dearest, _consider(graph, shop, effort.inserts and effort.rounds > 0 and not solved))
-    if solved:
-        return
-    if graph.even and effort.tries == 0 and dearest == shop.kept.cost[0]:
-        return  # where all starts come to the same, local search gains next to nothing
+    desk, count = shop.desk, shop.desk.ends.count[0]
     if effort.rounds == 0:
-        if effort.inserts and graph.mutual:
-            restore(graph, shop.bench.nodes, shop.kept)
-            _keep_if_cheaper(shop, insert_and_span(graph, shop.bench, shop.ends.ends[0], shop.kept.cost[0]))
+        make_tree(graph, distances, desk, effort.starts, effort.inserts)
         return
+    dearest = keep_best_start(graph, distances, desk, effort.starts, effort.inserts)
+    if count < 3 or (graph.mutual and count == 3):
+        return
+    if graph.even and effort.tries == 0 and dearest == desk.kept.cost[0]:
+        return  # where all starts come to the same, local search gains next to nothing
     if effort.tries and steps_of(graph, count - 1) <= MOST_STEPS:
         _solve(graph, shop)
         return
     bound = _try_ascents(graph, distances, units, shop, effort)
-    if shop.kept.cost[0] >= bound + units.step:
-        restore(graph, shop.bench.nodes, shop.kept)
+    if desk.kept.cost[0] >= bound + units.step:
+        restore(graph, desk.nodes, desk.kept)
         _search_locally(graph, distances, shop, effort)
         _breed(graph, distances, shop, effort, bound + units.step)
-
-
-@inlined
-def _keep_if_cheaper(shop: Shop, cost: float) -> None:
-    if cost < shop.kept.cost[0]:
-        keep(shop.bench.nodes, shop.kept, cost)
-
-
-@inlined
-def _consider(graph: Graph, shop: Shop, inserts: bool) -> float:
-    """Keeps the tree that was grown, if it is the cheapest so far. Returns what it costs."""
-    nodes, root = shop.bench.nodes, shop.ends.ends[0]
-    if not graph.mutual:
-        _keep_if_cheaper(shop, arrange(graph, nodes, root))
-    cost = span(graph, nodes, root)
-    if graph.mutual and inserts:
-        cost = insert_and_span(graph, shop.bench, root, cost)
-    _keep_if_cheaper(shop, cost)
-    return cost
 
 
 @kernel
 def _search_locally(graph: Graph, distances: Distances, shop: Shop, effort: Effort) -> None:
     """Improves the tree at hand."""
-    nodes, root = shop.bench.nodes, shop.ends.ends[0]
+    nodes, root = shop.desk.nodes, shop.desk.ends.ends[0]
     if graph.mutual:
         cost = improve(graph, shop.bench, root, effort.rounds)
     else:
         cost = arrange(graph, nodes, root)
         cost = improve_directed(graph, distances, nodes, shop.entries, root, cost, effort.rounds)
-    _keep_if_cheaper(shop, cost)
+    keep_if_cheaper(shop.desk, cost)
     if effort.tries:
         add(shop.pool, nodes, cost)
 
@@ -272,39 +248,39 @@ def _search_locally(graph: Graph, distances: Distances, shop: Shop, effort: Effo
 def _try_ascents(graph: Graph, distances: Distances, units: Units, shop: Shop, effort: Effort) -> float:
     """Trees over the saturated links of dual ascents, from several roots where prices are mutual. Returns the best
     bound."""
-    count = shop.ends.count[0]
-    ends = shop.ends.ends[:count]
+    count = shop.desk.ends.count[0]
+    ends = shop.desk.ends.ends[:count]
     tries = min(effort.ascents, count if graph.mutual else 1)
     bound = 0.0
     for number in range(tries):
         root = ends[number * count // tries]
-        found, _ = grow_over_saturated(graph, shop.ascent, shop.bench.nodes, shop.search, root, ends)
+        found, _ = grow_over_saturated(graph, shop.ascent, shop.desk.nodes, shop.search, root, ends)
         bound = max(bound, found * units.of_bounds)
         _search_locally(graph, distances, shop, effort)
-        if shop.kept.cost[0] < bound + units.step:
+        if shop.desk.kept.cost[0] < bound + units.step:
             break
     return bound
 
 
 @kernel
 def _solve(graph: Graph, shop: Shop) -> None:
-    nodes, count = shop.bench.nodes, shop.ends.count[0]
-    open_cheapest(graph, shop.search, shop.ends.ends[0], shop.ends.ends[1:count])
-    grow_by_search(graph, nodes, shop.search, shop.ends.ends[0], count)
-    _keep_if_cheaper(shop, arrange(graph, nodes, shop.ends.ends[0]))
+    nodes, count = shop.desk.nodes, shop.desk.ends.count[0]
+    open_cheapest(graph, shop.search, shop.desk.ends.ends[0], shop.desk.ends.ends[1:count])
+    grow_by_search(graph, nodes, shop.search, shop.desk.ends.ends[0], count)
+    keep_if_cheaper(shop.desk, arrange(graph, nodes, shop.desk.ends.ends[0]))
 
 
 @kernel
 def _breed(graph: Graph, distances: Distances, shop: Shop, effort: Effort, enough: float) -> None:
     """Breeds trees from the pool, until the cheapest costs less than ``enough``."""
-    nodes, pool, count = shop.bench.nodes, shop.pool, shop.ends.count[0]
+    nodes, pool, count = shop.desk.nodes, shop.pool, shop.desk.ends.count[0]
     if effort.tries:
         shop.search.is_open[:] = True
     for _ in range(min(effort.tries, max(FEW, LINKS_AT_MOST // max(len(graph.targets), 1)))):
-        if shop.kept.cost[0] < enough:
+        if shop.desk.kept.cost[0] < enough:
             break
         disturb(graph, pool)
         elsewhere = Graph(graph.offsets, graph.targets, pool.prices, graph.mutual, False)
-        start = shop.ends.ends[draw(pool, count) if graph.mutual else 0]
+        start = shop.desk.ends.ends[draw(pool, count) if graph.mutual else 0]
         grow_by_search(elsewhere, nodes, shop.search, start, count)
         _search_locally(graph, distances, shop, effort)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from overstory.kernels.compiling import kernel
 from overstory.kernels.graphs import Graph
-from overstory.kernels.steiner_insertion import Past, insert_all, new_past
-from overstory.kernels.steiner_keys import Keys, find_changes, lay_keys, make_changes, new_keys
-from overstory.kernels.steiner_nodes import Nodes, new_nodes, span
-from overstory.kernels.steiner_regions import Regions, bridges_of, forget_regions, new_regions
+from overstory.kernels.steiner_insertion import Past, insert_all
+from overstory.kernels.steiner_keys import Keys, find_changes, lay_keys, make_changes
+from overstory.kernels.steiner_nodes import Nodes, span
+from overstory.kernels.steiner_regions import Regions, bridges_of, forget_regions
 
 ENOUGH = 1e-9  # of a tree's cost: what a change must gain
 
@@ -26,16 +26,10 @@ class Bench(NamedTuple):
 
 
 @kernel
-def new_bench(size: int, searched: int) -> Bench:
-    """``searched`` is the size again, or 0 where nothing but insertions will be tried."""
-    return Bench(new_nodes(size), new_past(size), new_keys(searched), new_regions(searched))
-
-
-@kernel
-def insert_and_span(graph: Graph, bench: Bench, root: int, cost: float) -> float:
+def insert_and_span(graph: Graph, nodes: Nodes, past: Past, root: int, cost: float) -> float:
     """Inserts Steiner vertices into a spanned tree, until none gains; returns what it costs then."""
-    while insert_all(graph, bench.nodes, bench.past, ENOUGH * cost) > 0:
-        cost = span(graph, bench.nodes, root)
+    while insert_all(graph, nodes, past, ENOUGH * cost) > 0:
+        cost = span(graph, nodes, root)
     return cost
 
 
@@ -45,7 +39,7 @@ def improve(graph: Graph, bench: Bench, root: int, rounds: int) -> float:
     cost = span(graph, bench.nodes, root)
     for _ in range(rounds):
         before = cost
-        cost = insert_and_span(graph, bench, root, cost)
+        cost = insert_and_span(graph, bench.nodes, bench.past, root, cost)
         if change_keys(graph, bench, ENOUGH * cost) > 0:
             cost = span(graph, bench.nodes, root)
         if cost >= before:

@@ -80,18 +80,22 @@ def span(graph: Graph, nodes: Nodes, root: int) -> float:
     for at in range(count):
         paid[members[at]] = np.inf
     nodes.parents[root], nodes.links[root], paid[root] = NONE, NONE, NONE
+    members[0], reached = root, 1  # the links lead to all others again, so the list is made anew
     for done in range(count):
-        best = done
-        for at in range(done + 1, count):
-            one, other = paid[members[at]], paid[members[best]]
-            if one < other or (one == other and members[at] < members[best]):
-                best = at
+        best, least = done, paid[members[done]]
+        for at in range(done + 1, reached):
+            price = paid[members[at]]
+            if price < least or (price == least and members[at] < members[best]):
+                best, least = at, price
         here = members[best]
         members[best], members[done] = members[done], here
         inside[here] = False  # for as long as others are looked for
         for link in range(graph.offsets[here], graph.offsets[here + 1]):
             there, price = graph.targets[link], graph.prices[link]
             if inside[there] and price < paid[there]:
+                if paid[there] == np.inf:
+                    members[reached] = there
+                    reached += 1
                 paid[there], nodes.parents[there], nodes.links[there] = price, here, link
     return _cut_leaves(nodes, count)
 

@@ -77,7 +77,7 @@ def add(pool: Pool, nodes: Nodes, cost: float) -> None:
     elif cost >= pool.costs[place]:
         return
     pool.costs[place], pool.marks[place] = cost, mark
-    pool.is_member[place] = nodes.inside
+    pool.is_member[place] = nodes.inside[: pool.is_member.shape[1]]
 
 
 @kernel
