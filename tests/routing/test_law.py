@@ -20,7 +20,7 @@ from overstory.model.access import access_of
 from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Access, Settings
-from overstory.model.tables import PATHS, PLAN_TABLES, SCENARIO_TABLES, TREE
+from overstory.model.tables import PATHS, PLAN_TABLES, SCENARIO_TABLES, STEINER, TREE
 from overstory.routing.law import Copy, Crossing, Event, Journey, Law, steered_tree
 
 from ..plans import events_of, random_plan, random_scenario
@@ -256,10 +256,19 @@ def test_a_steered_flow_takes_the_cheapest_paths_to_those_who_want_the_event() -
     assert publish(even, x=1).false_positives == 0
 
 
-def test_rows_of_a_steered_flow_apply_to_clients_only() -> None:
-    rows = {(0, 1): "FALSE", (1, 101): EVERYTHING}
+def test_rows_of_a_steered_flow_apply_to_clients_where_the_event_stays() -> None:
+    """Broker 1 is only on the way: it does not match the event at all."""
+    rows = {(0, 1): "FALSE", (1, 101): EVERYTHING, (2, 102): EVERYTHING}
     journey = publish(law_of(LINE, [Wish(102)], [Way([0], kind=PATHS, rows=rows)]))
-    assert (links_of(journey), journey.deliveries, journey.discards) == ([(0, 1), (1, 2)], [0], 1)
+    assert (links_of(journey), journey.deliveries, journey.discards) == ([(0, 1), (1, 2)], [0], 0)
+
+
+def test_a_summary_makes_a_broker_an_end_whoever_is_there() -> None:
+    """What nobody there wants is a false positive; a summary that matches nothing keeps the event away."""
+    wide = publish(law_of(LINE, [Wish(102, "x > 5")], [Way([0], kind=STEINER, rows={(2, 2): EVERYTHING})]), x=1)
+    assert (links_of(wide), wide.deliveries, wide.false_positives) == ([(0, 1), (1, 2)], [], 2)
+    narrow = publish(law_of(LINE, [Wish(102)], [Way([0], kind=STEINER, rows={(2, 2): "x > 5"})]), x=1)
+    assert (links_of(narrow), narrow.deliveries) == ([], [])
 
 
 def test_steered_and_tree_flows_share_copies() -> None:

@@ -47,6 +47,11 @@ def ways_of(graph: Graph, distances: Distances, names: Array | None = None) -> W
     return Ways(graph, distances, no_way, np.arange(len(graph.targets)) if names is None else names)
 
 
+def links_of(trees: Routed) -> tuple[Array, Array]:
+    """The links of each tree, those between two offsets, each behind those that lead to it."""
+    return trees.offsets - np.arange(len(trees.offsets)), trees.links[trees.links != NONE]
+
+
 class Router:
     """Makes a tree for each source and set of terminals of one network."""
 

@@ -49,9 +49,9 @@ class Marks(NamedTuple):
 
 # Of a node, apart from the marks: whether it is on the way to somebody who wants the event, or at it. If so, the first
 # of its children that are, the next child of its parent, the link from there, whether the event goes up from it, and
-# the last of those at it who want the event, which leads to the others. Anyhow: the next node in its frame. Of a steered
-# node: its flow, whether the event stays there, whether somebody there or behind it wants the event, and the length of
-# the header of a copy that goes to it.
+# the last of those at it who want the event, which leads to the others. Anyhow: the next node in its frame. Of a node
+# of a steered flow: that flow, whether the event stays there, whether somebody there or behind it wants the event, and
+# the length of the header of a copy that goes to it.
 FIELDS = ("marked", "child", "sibling", "down", "rising", "want", "following", "flow", "stays", "wanted", "header")
 MARK = np.dtype([(name, np.int32) for name in FIELDS])
 

@@ -63,8 +63,13 @@ class Coverage:
         plan, wanted = self.wanted.plan, self.wanted
         targets = plan.filters["target"].to_numpy()[rows]
         to_broker = np.isin(targets, wanted.scenario.network.ids)
+        summary = plan.filters["source"].to_numpy()[rows] == targets
         lost: dict[int, int] = {}
-        for asked in (behind_links(wanted, rows[to_broker]), behind_access(wanted, rows[~to_broker])):
+        for asked in (
+            behind_links(wanted, rows[to_broker & ~summary]),
+            behind_access(wanted, rows[~to_broker]),
+            behind_summaries(wanted, rows[summary]),
+        ):
             lost |= self._lost(asked)
         ids = plan.members["subscription"].to_numpy()
         return [
@@ -196,12 +201,22 @@ def _spans(forest: Forest, parent: Ints, one: Ints, other: Ints, down: NDArray[n
 
 def behind_access(wanted: Wanted, rows: Ints) -> Asked:
     """What rows for clients must cover. Groups are the members of one client in one flow."""
-    filters = wanted.plan.filters
-    flow, client = wanted.flow_numbers(filters["flow"].to_numpy()[rows]), filters["target"].to_numpy()[rows]
-    clients = np.unique(np.concatenate([client, wanted.client]))
-    keys = flow * max(len(clients), 1) + np.searchsorted(clients, client)
+    return _behind(wanted, rows, wanted.plan.filters["target"].to_numpy()[rows], wanted.client)
+
+
+def behind_summaries(wanted: Wanted, rows: Ints) -> Asked:
+    """What summaries of hosts must cover. Groups are the members at one broker in one flow."""
+    brokers = wanted.scenario.network.positions(wanted.plan.filters["target"].to_numpy()[rows])
+    return _behind(wanted, rows, brokers, wanted.broker)
+
+
+def _behind(wanted: Wanted, rows: Ints, place: Ints, member_place: Ints) -> Asked:
+    """What rows must cover: for each row, the members in its flow whose place is that of the row."""
+    flow = wanted.flow_numbers(wanted.plan.filters["flow"].to_numpy()[rows])
+    places = np.unique(np.concatenate([place, member_place]))
+    keys = flow * max(len(places), 1) + np.searchsorted(places, place)
     groups, which = np.unique(keys, return_inverse=True)
-    mine = wanted.flow * max(len(clients), 1) + np.searchsorted(clients, wanted.client)
+    mine = wanted.flow * max(len(places), 1) + np.searchsorted(places, member_place)
     number = looked_up(mine, groups, np.arange(len(groups)))
     which = which.reshape(-1)
     spans = np.stack([which, which + 1, which * 0, which * 0], axis=1)

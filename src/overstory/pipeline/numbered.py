@@ -109,7 +109,8 @@ class Numbered:
     @cached_property
     def ordered(self) -> NDArray[np.bool_]:
         """By flow: whether it is steered, and its frames are numbered."""
-        return self.steered & np.asarray(pc.fill_null(self.plan.flows["ordered"], False))
+        said: NDArray[np.bool_] = np.asarray(pc.fill_null(self.plan.flows["ordered"], False))
+        return self.steered & said
 
 
 def _is(column: pa.ChunkedArray, value: str) -> NDArray[np.bool_]:

@@ -9,7 +9,8 @@ from overstory.kernels.distances import Distances, distances_to
 from overstory.kernels.metering import NO_WAYS, NONE, Ends, Rows, Rules, SteeredTrees, Ways
 from overstory.kernels.steered import path_trees_from
 from overstory.kernels.steering import Ports, ports_of
-from overstory.kernels.steiner import ROUTE, Graph, distinct_instances, graph_of, steiner_trees
+from overstory.kernels.steiner import Graph, distinct_instances, graph_of
+from overstory.kernels.steiner_router import Router, links_of, ways_of
 from overstory.kernels.wants import ends_of_rows
 from overstory.kernels.ways import ways_from
 from overstory.model.tables import PATHS, STEINER
@@ -70,14 +71,15 @@ def _some(ends: Ends, chosen: NDArray[np.bool_]) -> Ends:
 
 def _steiner_trees(steering: Steering, ends: Ends) -> tuple[Ints, Ints]:
     """Equal instances are solved once."""
+    if not len(ends.roots):
+        return np.zeros(1, np.int64), np.empty(0, np.int64)
     distinct = distinct_instances(ends.roots, ends.end_offsets, ends.ends)
-    found = steiner_trees(
-        steering.graph, steering.distances, distinct.roots, distinct.terminal_offsets, distinct.terminals, ROUTE
-    )
-    sizes = np.diff(found.offsets)[distinct.which]
+    router = Router(ways_of(steering.graph, steering.distances))
+    found_offsets, found = links_of(router.trees(distinct.roots, distinct.terminal_offsets, distinct.terminals))
+    sizes = np.diff(found_offsets)[distinct.which]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.repeat(found.offsets[distinct.which] - offsets[:-1], sizes) + np.arange(offsets[-1])
-    return offsets, found.links[places]
+    places = np.repeat(found_offsets[distinct.which] - offsets[:-1], sizes) + np.arange(offsets[-1])
+    return offsets, found[places]
 
 
 def _path_trees(rules: Rules, steering: Steering, ends: Ends) -> tuple[Ints, Ints]:

@@ -215,8 +215,7 @@ class _Check:
 
     def trees(self) -> list[Problem]:
         found = []
-        flows, kinds = self.wanted.flow_ids.tolist(), self.plan.flows["kind"].to_pylist()
-        steered = {flow for flow, kind in zip(flows, kinds, strict=True) if kind in STEERED}
+        flows, steered = self.wanted.flow_ids.tolist(), set(self._steered_flows)
         for flow in sorted(steered & set(self.links.flows.tolist())):
             what = f"flow {flow} is steered, and has no tree of its own"
             found.append(Problem("trees", self.links.of(flow)[0][0] + 1, "flow", what))
@@ -226,6 +225,12 @@ class _Check:
         known_bad = steered | set(self.links.flow[strangers].tolist())
         numbers = [number for number, flow in enumerate(flows) if flow not in known_bad]
         return found + [problem for number in self._doubtful(numbers) for problem in self._tree(number)]
+
+    @cached_property
+    def _steered_flows(self) -> list[int]:
+        """The ids of the flows in which each event has a tree of its own."""
+        kinds = self.plan.flows["kind"].to_pylist()
+        return [flow for flow, kind in zip(self.wanted.flow_ids.tolist(), kinds, strict=True) if kind in STEERED]
 
     def _doubtful(self, numbers: list[int]) -> list[int]:
         """Of some flows, those whose links are no tree, or not one of all brokers that it must hold."""
@@ -293,7 +298,7 @@ class _Check:
         ]
 
     def rows(self) -> list[Problem]:
-        """Rows must stand on a link of the flow's tree, or on that of a client, and cover what is wanted behind it."""
+        """Rows must be summaries, or stand on a link of the flow's tree or of a client, and cover what is behind it."""
         found = []
         table = self.plan.filters
         flows, sources, targets = (table[name].to_numpy() for name in ("flow", "source", "target"))
@@ -304,12 +309,15 @@ class _Check:
         to_client = ~np.isin(targets, self.network.ids)
         home = np.full(len(targets), -1)
         home[to_client] = broker_of(self.plan, targets[to_client])
-        standing = np.where(to_client, home == sources, linked)
+        summary = (sources == targets) & np.isin(flows, self._steered_flows)
+        standing = np.where(to_client, home == sources, linked | summary)
         standing_or_said = standing.copy()
         standing_or_said[again] = True
         for row in np.flatnonzero(~standing_or_said).tolist():
             if to_client[row]:
                 what = f"client {targets[row]} is attached to broker {home[row]}, not to {sources[row]}"
+            elif flows[row] in self._steered_flows:
+                what = f"flow {flows[row]} is steered: its rows are for clients, or from a broker to itself"
             else:
                 what = f"there is no link from {sources[row]} to {targets[row]} in the tree of flow {flows[row]}"
             found.append(Problem("filters", row + 1, "source" if to_client[row] else "target", what))

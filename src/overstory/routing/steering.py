@@ -15,11 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels.distances import distances_to
 from overstory.kernels.nothing import NONE
 from overstory.kernels.steered import path_trees_from
-from overstory.kernels.steering import ports_of
-from overstory.kernels.steiner import ROUTE, graph_of, steiner_trees
+from overstory.kernels.steering import Ports, ports_of
+from overstory.kernels.steiner_router import Router, links_of, prepare
 from overstory.kernels.ways import ways_from
 from overstory.model.network import Network
 from overstory.model.tables import PATHS
@@ -55,7 +54,8 @@ class Steering:
 
     def reaches(self, root: int, ends: Ints) -> NDArray[np.bool_]:
         """Whether there is a way from the root to each of these brokers; all by position."""
-        return (self._last_links(root)[ends] != NONE) | (ends == root)
+        found: NDArray[np.bool_] = (self._last_links(root)[ends] != NONE) | (ends == root)
+        return found
 
     def trees(self, kind: str, root: int, offsets: Ints, ends: Ints) -> tuple[Ints, Ints]:
         """Trees from one broker to many sets of ends, ascending and without the root; all by position.
@@ -66,12 +66,10 @@ class Steering:
         if kind == PATHS:
             lines = np.zeros(len(offsets) - 1, np.int64)
             return path_trees_from(self._last_links(root)[None], lines, self.network.sources, offsets, ends)
-        graph, tables = self._graph
-        found = steiner_trees(graph, tables, np.full(len(offsets) - 1, root), offsets, ends, ROUTE)
-        return found.offsets, self._kept[found.links]
+        return links_of(self._router.trees(np.full(len(offsets) - 1, root), offsets, ends))
 
     @cached_property
-    def ports(self):  # type: ignore[no-untyped-def]
+    def ports(self) -> Ports:
         """The ports of the network, with the links that are down."""
         return ports_of(self.network.offsets, self.network.targets)
 
@@ -98,10 +96,12 @@ class Steering:
         return offsets, network.targets[kept], network.prices[kept]
 
     @cached_property
-    def _graph(self):  # type: ignore[no-untyped-def]
-        offsets, targets, prices = self._up
-        everyone = np.arange(len(self.network))
-        return graph_of(offsets, targets, prices), distances_to(offsets, targets, prices, everyone)
+    def _router(self) -> Router:
+        """Makes Steiner trees of the links that are up."""
+        network = self.network
+        down = np.ones(len(network.targets), bool)
+        down[self._kept] = False
+        return Router(prepare(network.offsets, network.targets, network.prices, down))
 
     @cached_property
     def _known(self) -> dict[int, Ints]:

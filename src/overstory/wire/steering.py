@@ -14,8 +14,8 @@ from overstory.kernels.compiling import Array
 from overstory.kernels.steering import NO_LINK, OTHER_NETWORK, TOO_LONG, TRUNCATED, TWICE
 
 DETOUR_BITS = 3
-MOST_DETOURS = 2**DETOUR_BITS - 1
-DIGESTS = 2 ** (8 - DETOUR_BITS)
+MOST_DETOURS = (1 << DETOUR_BITS) - 1
+DIGESTS = 1 << (8 - DETOUR_BITS)
 
 # What is said of a header that is not followed
 FAULTS = {
@@ -30,7 +30,7 @@ FAULTS = {
 def digest_of(ids: Array, offsets: Array, targets: Array) -> int:
     """A number that two brokers have in common if they know the same brokers and links."""
     content = b"".join(np.ascontiguousarray(array, np.int64).tobytes() for array in (ids, offsets, targets))
-    return hashlib.sha256(content).digest()[0] % DIGESTS
+    return hashlib.sha256(content).digest()[0] & (DIGESTS - 1)
 
 
 def first_byte(digest: int, detours: int = 0) -> int:
@@ -40,4 +40,4 @@ def first_byte(digest: int, detours: int = 0) -> int:
 
 def detours_of(byte: int) -> int:
     """How many detours a frame has made, by the first byte of its header."""
-    return byte % 2**DETOUR_BITS
+    return byte & MOST_DETOURS
