@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, int | None, str | None, str]]]
     # Rows
     "row twice": ({"filters": {3: (7, 2, 1, "TRUE")}}, ("filters", 4, "target", "this link has a row above")),
     "row beside the tree": ({"filters": {3: (7, 2, 3, "TRUE")}}, ("filters", 4, "target", "no link from 2 to 3 in")),
-    "row of a steered flow": ({"filters": {3: (5, 1, 4, "TRUE")}}, ("filters", 4, "target", "no link from 1 to 4")),
+    "row of a steered flow": ({"filters": {3: (5, 1, 4, "TRUE")}}, ("filters", 4, "target", "is steered: its rows")),
     "row of another's client": ({"filters": {3: (7, 1, 11, "TRUE")}}, ("filters", 4, "source", "attached to broker 2")),
     "row too narrow": (
         {"filters": {0: (7, 1, 2, "topic = 'a'")}},

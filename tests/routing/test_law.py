@@ -413,6 +413,7 @@ def test_the_plans_drawn_show_everything_that_plans_can_do(drawn: list[Drawn]) -
         for plan in plans:
             seen.update(plan.flows["kind"].to_pylist())
             seen["$broker"] += sum("$broker" in text for text in plan.flows["events"].to_pylist())
+            seen["summaries"] += int((plan.filters["source"].to_numpy() == plan.filters["target"].to_numpy()).sum())
             seen["parts"] += len(plan.members) - plan.members["part"].null_count
         for journey in (each for under_a_plan in travelled for each in under_a_plan):
             for what in ("duplicates", "false_positives", "discards"):
@@ -420,5 +421,6 @@ def test_the_plans_drawn_show_everything_that_plans_can_do(drawn: list[Drawn]) -
             seen["deliveries"] += len(journey.deliveries)
             seen["nothing"] += not journey.deliveries
             seen["coalesced"] += any(len(each.flows) > 1 for each in journey.crossings)
-    assert len(seen) == 10
+            seen["headers"] += any(each.header for each in journey.crossings)
+    assert len(seen) == 13
     assert min(seen.values()) > 100

@@ -15,8 +15,8 @@
 6. A steered flow has no tree of its own. For each event its tree leads from the publishing broker to the *ends*: the
    brokers of the members that want the event. A broker with a row from itself to itself, its *summary*, is an end if
    the summary matches the event. In a flow of kind ``paths`` the tree is the union of the cheapest paths, in one of
-   kind ``steiner`` a Steiner tree (``steering``). Rows for links between brokers do not apply to it. Each copy carries a
-   header for each of its steered flows, which says how the tree goes on behind the link (``wire.steering``). Clients
+   kind ``steiner`` a Steiner tree (``steering``). Rows for links between brokers do not apply to it. Each copy carries
+   a header for each of its steered flows, which says how the tree goes on behind the link (``wire.steering``). Clients
    get copies at the publishing broker and at the ends; at a broker that is only on the way, nobody does.
 
 7. ``members = all`` and ``access = events`` stand for rows: see ``written_out``.
