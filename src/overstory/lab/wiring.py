@@ -139,7 +139,10 @@ class Wiring:
         """Delivers the next message on the link."""
         message, (source, target) = self.links[link].popleft(), link
         if isinstance(message, Frames):
-            if target not in self.recovering or message.epoch in self.routers[target].state.epochs:
+            state = self.routers[target].state
+            # A steered frame that took longer than anybody waited for it comes to an epoch that has gone
+            too_late = len(message.steered.flows) > 0 and state.is_past(message.epoch)
+            if message.epoch in state.epochs or not (target in self.recovering or too_late):
                 self.route(target, message)
         else:
             self.do(target, self.routers[target].receive(source, message))

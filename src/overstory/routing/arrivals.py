@@ -47,11 +47,14 @@ class Arrivals:
             source = (flow, int(frames.entries[frame]))
             if not self._is_new(source, int(frames.ids[frame]), now):
                 stays[place] = False
-            elif self._steered.ordered[flow]:
+            elif not self._steered.ordered[flow]:
+                self._steered.arrive(*source)
+            else:
                 stays[place] = False
                 number = self._whole_number(source, int(here.numbers[place]))
                 if number == self._next[source] and not released:
                     stays[place] = True
+                    self._steered.arrive(*source)
                     self._next[source] += 1
                     released += self._ready(source)
                 else:
@@ -78,7 +81,7 @@ class Arrivals:
         released: list[Waiting] = []
         for source, waiting in self._waiting.items():
             if source[1] == entry:
-                released += [waiting.pop(number) for number in sorted(waiting)]
+                released += [self._let_go(source, number) for number in sorted(waiting)]
         self._next = {source: number for source, number in self._next.items() if source[1] != entry}
         self._from_start = True
         return released
@@ -93,7 +96,6 @@ class Arrivals:
         if event in seen:
             return False
         seen[event] = now
-        self._steered.arrive(np.array([source[0]]), np.array([source[1]]))
         return True
 
     def _whole_number(self, source: Source, number: int) -> int:
@@ -108,10 +110,15 @@ class Arrivals:
         """The events that need not wait any more, in order."""
         waiting, ready = self._waiting.get(source, {}), list[Waiting]()
         for number in sorted(number for number in waiting if number < self._next[source]):
-            ready.append(waiting.pop(number))  # it was not waited for
+            ready.append(self._let_go(source, number))  # it was not waited for
         if len(waiting) > MOST_WAITING:
             self._next[source] = min(waiting)
         while self._next[source] in waiting:
-            ready.append(waiting.pop(self._next[source]))
+            ready.append(self._let_go(source, self._next[source]))
             self._next[source] += 1
         return ready
+
+    def _let_go(self, source: Source, number: int) -> Waiting:
+        """An event that waits no longer: only now it counts as one that has come."""
+        self._steered.arrive(*source)
+        return self._waiting[source].pop(number)

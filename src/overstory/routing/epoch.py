@@ -8,9 +8,10 @@ table is complete, and the broker *holds* the epoch.
 
 Draining. Once this broker stamps events with a later epoch, no event of this epoch enters here any more, and a wave of
 markers follows the last events through each tree. A steered flow has no tree, and its frames may be anywhere. So every
-broker tells all others, over the late flow's tree, how many events it has sent to each of them. When the wave is over
-and as many events have come as all brokers have sent here, the epoch has drained here. Events that were lost on the way
-do not come: two leases after it was told of them, a broker waits for them no longer.
+broker tells all others, over the late flow's tree, how many events it has sent to each of them. When as many have come
+as all brokers have sent here, the steered flows' own wave begins here, over the same tree: brokers that are only on the
+way have to serve the epoch until every end has its events. When all waves are over, the epoch has drained here. Events
+that were lost on the way do not come: two leases after it was told of them, a broker waits for them no longer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +64,9 @@ class Epoch:
         self._takes_all = self._numbers == [LATE] and share.flows[LATE].events == parse_filter(EVERYTHING)
         neighbours = {number: flow.neighbours for number, flow in share.flows.items()}
         self.settling = {1: Wave(neighbours), 2: Wave(neighbours)}
-        self.draining = Wave(neighbours)
+        steered = self.steered.place_of
+        self.draining = Wave({number: peers for number, peers in neighbours.items() if number not in steered})
+        self.steered_draining = Wave({number: peers for number, peers in neighbours.items() if number in steered})
         self._entered: dict[int, Entered] = {}  # what brokers have said that send no more steered events
         # Of these brokers: when they said it, and how many events are to come from there by flow; None: nobody knows
         self._expected: dict[int, tuple[float, dict[int, int] | None]] = {}
@@ -132,7 +135,11 @@ class Epoch:
 
     def marked(self, peer: int, marker: Marker) -> list[Send]:
         """A neighbour says that no more events of this epoch come. To say so a second time changes nothing."""
-        return self._marker_steps(self.draining.hear(marker.flow, peer))
+        return self._marker_steps(self._wave_of(marker.flow).hear(marker.flow, peer))
+
+    def _wave_of(self, flow: int) -> Wave:
+        """The wave that drains a flow."""
+        return self.steered_draining if flow in self.steered.place_of else self.draining
 
     def entry_ended(self, peer: int | None, message: Entered, now: float) -> list[Send]:
         """No more steered events enter at a broker. All others are told, once."""
@@ -142,12 +149,18 @@ class Epoch:
         expected = {flow: count for flow, end, count in message.counts if end == self.broker}
         self._expected[message.entry] = (now, expected)
         others = self.share.flows[LATE].neighbours - {peer}
-        return [Send(other, message) for other in sorted(others)]
+        return [Send(other, message) for other in sorted(others)] + self.steered_came()
+
+    def steered_came(self) -> list[Send]:
+        """Steered events have come, or were given up. If they were the last, the steered flows' wave begins here."""
+        if not self.draining.begun or self.steered_draining.begun or not self._has_all_steered():
+            return []
+        return self._marker_steps(self.steered_draining.begin())
 
     @property
     def has_drained(self) -> bool:
-        """Whether no event of this epoch can come here any more."""
-        return self.draining.is_over and (not len(self.steered) or self._has_all_steered())
+        """Whether no event of this epoch can come here any more, nor has to go on from here."""
+        return self.draining.is_over and (not len(self.steered) or self.steered_draining.is_over)
 
     def _has_all_steered(self) -> bool:
         """Whether all brokers have said how many events they sent here, and these have come or are given up."""
@@ -156,11 +169,13 @@ class Epoch:
             for entry, (_, expected) in self._expected.items()
         )
 
-    def give_up(self, old: float) -> None:
+    def give_up(self, old: float) -> list[Send]:
         """Steered events that did not come within two leases were lost: those of which this broker heard before."""
-        self._expected = {
-            entry: (since, {} if since < old else expected) for entry, (since, expected) in self._expected.items()
-        }
+        for entry, (since, expected) in self._expected.items():
+            if since < old:
+                self.steered.give_up(entry, expected or {})
+                self._expected[entry] = (since, {})
+        return self.steered_came()
 
     def left_by(self, peer: int, now: float) -> list[Send]:
         """A neighbour has let go of the epoch. No event of it comes from there: as if all its markers had come.
@@ -171,7 +186,7 @@ class Epoch:
         sends: list[Send] = []
         for number, flow in self.flows.items():
             if peer in flow.share.neighbours:
-                sends += self._marker_steps(self.draining.hear(number, peer))
+                sends += self._marker_steps(self._wave_of(number).hear(number, peer))
         if len(self.steered):
             for entry in self._brokers - self._expected.keys() - {self.broker}:
                 self._expected[entry] = (now, None)
@@ -182,7 +197,7 @@ class Epoch:
         sends = [
             send for round_, wave in self.settling.items() for send in self._settled_steps(round_, wave.told(peer))
         ]
-        sends += self._marker_steps(self.draining.told(peer))
+        sends += self._marker_steps(self.draining.told(peer) + self.steered_draining.told(peer))
         is_near = peer in self.share.flows[LATE].neighbours
         return sends + [Send(peer, message) for _, message in sorted(self._entered.items()) if is_near]
 

@@ -6,7 +6,7 @@
    comes up is told all that is known.
 3. A link that nobody has spoken of is up. So only brokers with news send anything, and beliefs about distant links may
    be old: a frame that meets a link that is down finds another way there.
-4. Before an epoch with steered flows is installed here, nothing is sent. Then the neighbours are told all that is known.
+4. Before an epoch with steered flows is installed here, nothing is sent. Then neighbours are told all that is known.
 """
 
 from collections.abc import Iterable

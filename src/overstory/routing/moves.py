@@ -223,9 +223,16 @@ class Moves:
             if home is None or home.version != move[1][1]:
                 del self._moving[move]
             elif moving.since < old:
-                # All echoes have come: what they counted and what did not come since was lost
-                outputs += self._begin(move) if moving.flushing else self._end(move)
+                outputs += self._begin(move) if moving.flushing else self._end_without_lost(move)
         return outputs
+
+    def _end_without_lost(self, move: Move) -> list[Output]:
+        """Ends the present step: the events that echoes counted long ago, and that have not come since, were lost."""
+        steered = self._state.epochs[move[0]].steered
+        for flow, counts in self._moving[move].expected.items():
+            for entry, count in counts.items():
+                steered.give_up(entry, {flow: count})
+        return self._end(move)
 
     def _flush(self, peer: int | None, flush: Flush) -> list[Output]:
         """Passes a flush on to all other neighbours in the tree, and waits for the echoes of all of them.

@@ -363,11 +363,8 @@ class Router:
 
     def _steered_came(self, epoch: Epoch) -> list[Output]:
         """Events came in steered flows: a move may go on, and an epoch may have drained."""
-        outputs = self._moves.arrived(epoch)
-        number = epoch.share.epoch
-        if epoch.draining.begun and number not in self.state.said_drained:
-            outputs += self.state.drained(number)
-        return outputs
+        sends = self.state.to_those_up(epoch.steered_came())
+        return [*self._moves.arrived(epoch), *sends, *self.state.drained(epoch.share.epoch)]
 
     def note(self, frames: Frames, routed: Routed) -> list[Output]:
         """Records the decisions in the window of statistics, if the policy uses one."""
@@ -526,7 +523,7 @@ class Router:
         for epoch in list(self.state.epochs.values()):
             epoch.ended.expire(old)
             epoch.unadvertised.expire(old)
-            epoch.give_up(old)
+            outputs += self.state.to_those_up(epoch.give_up(old))
             outputs += self._released(epoch, epoch.arrivals.expire(old)) + self._steered_came(epoch)
         for number, flow in self.state.flows():
             for peer in sorted(flow.share.neighbours):

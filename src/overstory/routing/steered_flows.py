@@ -222,9 +222,9 @@ class SteeredFlows:
         self.wrong += routed.wrong
         self.lost += routed.lost
 
-    def arrive(self, flows: Ints, entries: Ints) -> None:
-        """Counts events that have come to stay, by flow and by the broker where they entered."""
-        np.add.at(self.received, (flows, np.searchsorted(self.ids, entries)), 1)
+    def arrive(self, place: int, entry: int) -> None:
+        """Counts an event that has come to stay in a flow, from the broker where it entered."""
+        self.received[place, int(np.searchsorted(self.ids, entry))] += 1
 
     def sent_by_end(self) -> dict[tuple[int, int], int]:
         """How many events have been sent, by the number of a flow and by end."""
@@ -235,6 +235,13 @@ class SteeredFlows:
     def sent_to(self, place: int, end: int) -> int:
         """How many events have been sent to an end in a flow."""
         return int(self.sent[place, int(np.searchsorted(self.ids, end))])
+
+    def give_up(self, entry: int, counts: Mapping[int, int]) -> None:
+        """Events from a broker that have not come were lost: they count as if they had come."""
+        at = int(np.searchsorted(self.ids, entry))
+        for flow, count in counts.items():
+            place = self.place_of[flow]
+            self.received[place, at] = max(self.received[place, at], count)
 
     def has_all(self, entry: int, counts: Mapping[int, int]) -> bool:
         """Whether as many events have come from a broker as it has sent here, by the number of a flow."""
