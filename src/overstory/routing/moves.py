@@ -137,7 +137,7 @@ class Moves:
                 part = _part(home.filter, epoch.flows[target].share.events) if len(moving.targets) > 1 else home.filter
                 outputs += self._state.join(epoch, home, key[0], target, part)
         else:
-            outputs += self._state.leave(number, LATE, key[0], home)
+            outputs += self._state.leave(number, LATE, key[0], home, withdrawn=True)
         moving.step += 1
         return outputs + self._begin(move)
 

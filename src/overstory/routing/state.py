@@ -158,8 +158,12 @@ class State:
         joined = sorted(membership for membership in home.joined if membership[0] in self.epochs)
         return [output for number, flow in joined for output in self.leave(number, flow, id_, home)]
 
-    def leave(self, number: int, flow: int, id_: int, home: Home) -> list[Output]:
-        """A client's subscription leaves one flow. The policy decides how far the unsubscription goes."""
+    def leave(self, number: int, flow: int, id_: int, home: Home, withdrawn: bool = False) -> list[Output]:
+        """A client's subscription leaves one flow. The policy decides how far the unsubscription goes.
+
+        ``withdrawn`` means that the subscription goes on in other flows. It may come again under the same version, if
+        its broker restarts and does not know of its move.
+        """
         epoch, key = self.epochs[number], (id_, home.version)
         entry = epoch.flows[flow].entries.get((home.client, key))
         prunes = None
@@ -168,7 +172,7 @@ class State:
             if (seen.advertisements >= 0).all():  # else some came from a publisher whose place in the tree is unknown
                 prunes = self.policy.prunes(seen, epoch.flows[flow].matched_by(entry.filter))
         home.joined.discard((number, flow))
-        orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn=False)
+        orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn)
         return self.messages(number, flow, orders)
 
     def to_those_up(self, sends: Sequence[Send]) -> list[Output]:
