@@ -44,7 +44,7 @@ class Effort(NamedTuple):
     """How much is done for each instance."""
 
     starts: int  # trees that are grown from tables of distances
-    inserts: bool  # Steiner vertices: into the best of them, or into all if there is a local search
+    inserts: bool  # Steiner vertices: into the best of them, or into all if there is a local search of these alone
     rounds: int  # of local search on the best of them
     ascents: int  # trees over saturated links, where prices differ
     tries: int  # of trees bred from a pool
@@ -234,7 +234,8 @@ def _find_tree(graph: Graph, distances: Distances, units: Units, shop: Shop, eff
 def _search_from_starts(graph: Graph, distances: Distances, shop: Shop, effort: Effort) -> None:
     """Improves the best start, if that is cheaper than what is kept."""
     desk, before = shop.desk, shop.desk.kept.cost[0]
-    dearest = keep_best_start(graph, distances, desk, effort.starts, effort.inserts)
+    inserts = effort.inserts and (effort.ascents == 0 or effort.tries > 0)
+    dearest = keep_best_start(graph, distances, desk, effort.starts, inserts)
     if graph.even and effort.tries == 0 and dearest == desk.kept.cost[0]:
         return  # where all starts come to the same, local search gains next to nothing
     if desk.kept.cost[0] < before:
@@ -244,8 +245,8 @@ def _search_from_starts(graph: Graph, distances: Distances, shop: Shop, effort: 
 
 @kernel
 def _search_from_ascents(graph: Graph, distances: Distances, units: Units, shop: Shop, effort: Effort) -> None:
-    """Improves trees over saturated links, until one is as cheap as can be; only then looks at starts. All of it is done
-    on a network that is reduced where prices are mutual."""
+    """Improves trees over saturated links, until one is as cheap as can be; if none is, looks at starts. The network is
+    reduced where prices are mutual."""
     desk, whole = shop.desk, shop.whole
     ends, thinner = desk.ends.ends[: desk.ends.count[0]], graph
     if graph.mutual:
