@@ -30,8 +30,8 @@ from overstory.kernels.steiner_directed import Entries, arrange, improve_directe
 from overstory.kernels.steiner_exact import MOST_STEPS, open_cheapest, steps_of
 from overstory.kernels.steiner_keys import new_keys
 from overstory.kernels.steiner_local import Bench, improve
-from overstory.kernels.steiner_nodes import keep, restore
-from overstory.kernels.steiner_pool import Pool, add, disturb, draw, new_pool
+from overstory.kernels.steiner_nodes import keep, restore, span
+from overstory.kernels.steiner_pool import Pool, add, disturb, draw, lean, new_pool
 from overstory.kernels.steiner_reduce import Thin, expand, new_thin, reduce
 from overstory.kernels.steiner_regions import new_regions
 from overstory.kernels.steiner_route import Desk, keep_best_start, keep_if_cheaper, make_tree, new_desk
@@ -51,6 +51,8 @@ class Effort(NamedTuple):
 
 
 FEW, LINKS_AT_MOST = 20, 3 * 10**6  # trees bred, at least; and how many links are disturbed for them in all
+CROWDED = 8  # so many nodes for each end, or fewer: then most changes gain nothing if all links cost the same
+TURNS = 4  # of local search at prices that differ a little, then
 ROUTE, PLAN, BEST = "route", "plan", "best"
 EFFORTS = {
     ROUTE: Effort(4, True, 0, 0, 0),
@@ -236,11 +238,17 @@ def _search_from_starts(graph: Graph, distances: Distances, shop: Shop, effort: 
     desk, before = shop.desk, shop.desk.kept.cost[0]
     inserts = effort.inserts and (effort.ascents == 0 or effort.tries > 0)
     dearest = keep_best_start(graph, distances, desk, effort.starts, inserts)
-    if graph.even and effort.tries == 0 and dearest == desk.kept.cost[0]:
+    is_crowded = graph.even and graph.mutual and CROWDED * desk.ends.count[0] >= len(graph.offsets) - 1
+    if graph.even and effort.tries == 0 and dearest == desk.kept.cost[0] and not is_crowded:
         return  # where all starts come to the same, local search gains next to nothing
     if desk.kept.cost[0] < before:
         restore(graph, desk.nodes, desk.kept)
         keep_if_cheaper(desk, _improve(graph, distances, shop, effort, 0.0))
+    if is_crowded:
+        restore(graph, desk.nodes, desk.kept)
+        for turn in range(TURNS):
+            improve(lean(graph, turn), shop.bench, desk.ends.ends[0], effort.rounds, 0.0)
+            keep_if_cheaper(desk, span(graph, desk.nodes, desk.ends.ends[0]))
 
 
 @kernel
