@@ -7,9 +7,11 @@
 3. The same instance, effort and seed give the same tree, whatever else is in the batch.
 
 There are three efforts. ``route`` takes the best of a few trees grown along cheapest ways, and inserts Steiner vertices
-(``steiner_starts``, ``steiner_insertion``). ``plan`` takes more starts, among them trees over the saturated links of a
-dual ascent where prices differ, and searches until no change gains (``steiner_ascent``, ``steiner_local``). ``best``
-solves small instances exactly, and goes on with a pool of trees for the others (``steiner_exact``, ``steiner_pool``).
+(``steiner_starts``, ``steiner_insertion``, ``steiner_route``). ``plan`` searches locally until no change gains
+(``steiner_local``). Where prices differ it begins with trees over the saturated links of dual ascents on a reduced
+network (``steiner_ascent``, ``steiner_reduce``), and looks at starts only if the bound leaves a gap. Where all links
+cost the same it begins with starts. ``best`` solves small instances exactly, and goes on with a pool of trees for the
+others (``steiner_exact``, ``steiner_pool``).
 
 All distances come from tables (``kernels.distances``) that have the rows of all terminals and roots.
 """
