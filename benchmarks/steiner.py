@@ -52,7 +52,7 @@ def _routed(graph: Graph, distances: Distances, instances: Instances, size: str)
     yield Measurement("steiner-route", f"{size}: time", *times, longest)
     alone = _one_by_one(Router(ways_of(graph, distances)), instances)
     yield Measurement("steiner-route", f"{size}: time of single calls", alone / events * 1e6, bar=longest)
-    costs = routed.costs.sum() / events, "starts alone", before.costs.sum() / events
+    costs = float(routed.costs.sum()) / events, "starts alone", float(before.costs.sum()) / events
     yield Measurement("steiner-route", f"{size}: a tree's links", *costs, bar_ratio=1.0, unit="links")
 
 
