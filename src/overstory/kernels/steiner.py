@@ -53,6 +53,7 @@ class Effort(NamedTuple):
 
 
 FEW, LINKS_AT_MOST = 20, 3 * 10**6  # trees bred, at least; and how many links are disturbed for them in all
+FEW_ENDS, MORE_ASCENTS = 16, 8  # where there are few ends, an ascent takes little, and one step is much of the cost
 CROWDED = 8  # so many nodes for each end, or fewer: then most changes gain nothing if all links cost the same
 TURNS = 4  # of local search at prices that differ a little, then
 ROUTE, PLAN, BEST = "route", "plan", "best"
@@ -308,7 +309,8 @@ def _try_ascents(thin: Thinner, distances: Distances, units: Units, shop: Shop, 
     bound."""
     count = shop.desk.ends.count[0]
     ends = shop.desk.ends.ends[:count]
-    tries = min(effort.ascents, count if thin.whole.mutual else 1)
+    ascents = max(effort.ascents, MORE_ASCENTS) if count <= FEW_ENDS else effort.ascents
+    tries = min(ascents, count if thin.whole.mutual else 1)
     bound = 0.0
     for number in range(tries):
         root = ends[number * count // tries]

@@ -14,6 +14,7 @@ from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.distances import Distances, distances_to
 from overstory.kernels.graphs import Graph, graph_of
 from overstory.kernels.nothing import NONE
+from overstory.kernels.repair import distances_without
 from overstory.kernels.steiner_route import Routed, Ways, desk_of, room_for_desk, route, route_all
 
 Flat: TypeAlias = tuple[Any, ...]  # what Ways hold, in plain tuples: Python hands these over to kernels fastest
@@ -40,6 +41,22 @@ def prepare(offsets: Array, targets: Array, prices: Array, down: Array | None = 
     kept = np.searchsorted(sources, np.arange(len(offsets)))
     known = kept, np.asarray(targets, np.int64)[names], np.asarray(prices, np.float64)[names]
     return ways_of(graph_of(*known), distances_to(*known, np.arange(len(offsets) - 1)), names)
+
+
+def without(offsets: Array, targets: Array, prices: Array, known: Distances, down: Array) -> Ways:
+    """The same network with some links down, from its table of distances without any: a part of the time of making it
+    anew. Links keep their numbers."""
+    distances = distances_without(offsets, targets, prices, known, down)
+    if distances is None:
+        return prepare(offsets, targets, prices, down)
+    names = np.flatnonzero(~np.asarray(down, np.bool_))
+    sources = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    kept = np.searchsorted(sources[names], np.arange(len(offsets)))
+    for link in np.flatnonzero(down)[::-1]:  # first links are counted among those that are left
+        column = distances.first[:, sources[link]]
+        column -= (column > link - offsets[sources[link]]).astype(column.dtype)
+    graph = graph_of(kept, np.asarray(targets, np.int64)[names], np.asarray(prices, np.float64)[names])
+    return ways_of(graph, distances, names)
 
 
 def ways_of(graph: Graph, distances: Distances, names: Array | None = None) -> Ways:

@@ -73,6 +73,7 @@ class SteeredFlows:
         self.wrong = self.lost = 0  # headers that could not be followed, and ends that could not be reached
         self._down: frozenset[tuple[int, int]] = frozenset()
         self._steering = self.whole
+        self._around_down, self._around_steering = self._down, self.whole  # of detours
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -190,8 +191,7 @@ class SteeredFlows:
         order = np.argsort(ends[:count])
         ends, numbers = ends[:count][order], numbers[:count][order]
         detours = detours_of(int(steps.data[begin])) + 1
-        away = {(self.broker, peer) for peer in self._beside if peer not in self.links.up}
-        steering = self.steering.without(self.steering.down | away)
+        steering = self._steering_around()
         reached = steering.reaches(self.position, ends) & (detours <= MOST_DETOURS)
         sent = encode_trees(
             self.whole.ports,
@@ -206,6 +206,14 @@ class SteeredFlows:
         peers = self.ids[self.whole.ports.targets[sent.link]] if count else sent.link
         frames, flows = np.full(count, steps.frames[at]), np.full(count, steps.flows[at])
         return Steps(frames, flows, peers, sent.offsets, sent.data, 0), len(ends) - int(reached.sum())
+
+    def _steering_around(self) -> Steering:
+        """The network without the links that are believed to be down, nor any of this broker that is not up."""
+        away = {(self.broker, peer) for peer in self._beside if peer not in self.links.up}
+        down = self.steering.down | away
+        if self._around_down != down:
+            self._around_down, self._around_steering = down, self.steering.without(down)
+        return self._around_steering
 
     @cached_property
     def _beside(self) -> list[int]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from overstory.kernels.nothing import NONE
 from overstory.kernels.steered import path_trees_from
 from overstory.kernels.steering import Ports, ports_of
-from overstory.kernels.steiner_router import Router, links_of, prepare
+from overstory.kernels.steiner_router import Router, links_of, prepare, without
 from overstory.kernels.ways import ways_from
 from overstory.model.network import Network
 from overstory.model.tables import PATHS
@@ -31,8 +31,10 @@ Link = tuple[int, int]  # source, target
 class Steering:
     """The trees of steered events on one network, of which some links may be down."""
 
-    def __init__(self, network: Network, down: Set[Link] = frozenset()) -> None:
+    def __init__(self, network: Network, whole: "Steering | None" = None, down: Set[Link] = frozenset()) -> None:
+        """``whole`` is the steering on the same network with nothing down, from whose tables others are made."""
         self.network, self.down = network, frozenset(down)
+        self._whole = self if whole is None else whole
 
     @classmethod
     def on(cls, prices: Mapping[Link, float]) -> "Steering":
@@ -41,7 +43,9 @@ class Steering:
 
     def without(self, down: Set[Link]) -> "Steering":
         """The same network, with just these links down."""
-        return self if down == self.down else Steering(self.network, down)
+        if down == self.down:
+            return self
+        return Steering(self.network, self._whole, down) if down else self._whole
 
     def tree(self, kind: str, entry: int, ends: Iterable[int]) -> list[Link]:
         """The links from a broker to those ends that can be reached, each behind those that lead to it; all by id."""
@@ -98,10 +102,12 @@ class Steering:
     @cached_property
     def _router(self) -> Router:
         """Makes Steiner trees of the links that are up."""
-        network = self.network
-        down = np.ones(len(network.targets), bool)
+        known = self.network.offsets, self.network.targets, self.network.prices
+        if not self.down:
+            return Router(prepare(*known))
+        down = np.ones(len(known[1]), bool)
         down[self._kept] = False
-        return Router(prepare(network.offsets, network.targets, network.prices, down))
+        return Router(without(*known, self._whole._router.ways.distances, down))
 
     @cached_property
     def _known(self) -> dict[int, Ints]:
