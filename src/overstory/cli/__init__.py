@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
+from overstory.cli import broker as broker_command
 from overstory.cli import bursts as bursts_command
 from overstory.cli import demo as demo_command
 from overstory.cli import diff as diff_command
@@ -36,6 +37,7 @@ COMMANDS = (
     bursts_command,
     lab_command,
     filter_command,
+    broker_command,
 )
 
 
