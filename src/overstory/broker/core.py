@@ -36,25 +36,40 @@ from overstory.wire.packets import (
     Unsubscribe,
 )
 
+PLAIN = frozenset((0x30, 0x32, 0x3A, 0x40))  # the first bytes of packets that kernels handle
+STEPS = 200  # of a long answer in one turn: some milliseconds
+
 
 class Core:
     """The broker: inputs are methods. What is to be sent stands in the links that ``dirty`` names."""
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self.for_kernels = False  # whether somebody has kernels handle what they can
         self.chores: deque[Iterator[None]] = state.chores
 
     def receive(self, link: Link) -> None:
-        """Handles the packets in a link's buffer, until one needs a long answer."""
+        """Handles the packets in a link's buffer, until a long answer has taken its share of this turn."""
+        steps = STEPS
+        if link.work is not None:
+            steps = self.work(link, steps)
         while link.buffer and link.work is None and not link.closed:
             try:
                 data = link.next_packet()
                 if data is None:
                     break
                 self.handle(link, data)
+                if link.work is not None:
+                    steps = self.work(link, steps)
+                elif self.for_kernels and self.is_plain(link):
+                    break
             except ProtocolError as error:
                 self.fail(link, error)
         connecting.end_full(self.state)
+
+    def is_plain(self, link: Link) -> bool:
+        """Whether the next packet of a link is one that kernels usually handle."""
+        return bool(link.buffer) and link.buffer[0] in PLAIN
 
     def handle(self, link: Link, data: bytes) -> None:
         """Handles one whole packet."""
@@ -124,20 +139,18 @@ class Core:
             session.send_waiting(self.state.now)
             self.state.dirty[link] = None
 
-    def work(self, link: Link, steps: int) -> None:
-        """Goes on with a long answer, for so many steps."""
-        while link.work is not None and steps > 0 and not link.closed:
-            try:
-                for _ in link.work:
-                    steps -= 1
-                    if steps <= 0:
-                        break
-                else:
-                    link.work = None
-            except ProtocolError as error:
-                link.work = None
-                self.fail(link, error)
+    def work(self, link: Link, steps: int) -> int:
+        """Goes on with a long answer, for so many steps. Returns how many are left."""
+        assert link.work is not None
         self.state.dirty[link] = None
+        if steps <= 0:
+            return 0
+        for _ in link.work:
+            steps -= 1
+            if steps <= 0 or link.closed:
+                return 0
+        link.work = None
+        return steps
 
     def tidy(self, steps: int) -> None:
         """Goes on with what nobody waits for, such as the end of a large session, for so many steps."""

@@ -74,7 +74,10 @@ def publish(state: State, message: Message) -> None:
     """Publishes a message: the one door for what comes from clients, wills and the broker itself."""
     if message.retain:
         retain(state, message)
-    decide(state, [message])
+    if state.decide is None:
+        decide(state, [message])
+    else:
+        state.decide([message])
 
 
 def retain(state: State, message: Message) -> None:

@@ -19,8 +19,9 @@ from overstory.broker.state import State
 from overstory.broker.tick import Tick
 from overstory.errors import BrokerError
 
-STEPS = 200  # of long work in one slice: some milliseconds
+CHORES = 200  # steps of what nobody waits for, in one turn: some milliseconds
 SECOND = 1.0
+LINGER = 2.0  # seconds that a client has to read why it was hung up on
 
 
 class Connection(asyncio.Protocol):
@@ -31,12 +32,22 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: "Server") -> None:
         self.server = server
         self.link = Link(server.state.limits.packet, time.time())
-        self.paused = False
+        self.paused = self.hung_up = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by name
         self.transport.set_write_buffer_limits(high=self.server.state.limits.write_buffer)
         self.server.connections[self.link] = self
+
+    def hang_up(self) -> None:
+        """Ends the connection once all is written. What still comes is read and dropped for a while: else the client's
+        system would throw away our last words."""
+        if not self.hung_up:
+            self.hung_up = True
+            if self.paused:
+                self.transport.resume_reading()
+            self.transport.write_eof()
+            self.server.later(LINGER, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         self.server.arrived(self, data)
@@ -100,7 +111,7 @@ class Server:
         self.core.shut_down()
         self.flush()
         for connection in list(self.connections.values()):
-            connection.transport.close()
+            connection.transport.close()  # after what is to be written is
         while self.state.journal.busy and self.failed is None:
             await asyncio.sleep(0)
         if self.store is not None:
@@ -123,6 +134,10 @@ class Server:
             self._woken = True
             self._loop.call_soon(self.turn)
 
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Does something later."""
+        self._loop.call_later(seconds, action)
+
     def wake(self) -> None:
         """Asks for a turn."""
         if not self._woken:
@@ -134,7 +149,7 @@ class Server:
         self._woken = False
         self.tick.run()
         if self.core.chores:
-            self.core.tidy(STEPS)
+            self.core.tidy(CHORES)
         if self.state.dirty:
             self.flush()
         if self.state.journal:
@@ -150,7 +165,7 @@ class Server:
         dirty, self.state.dirty = self.state.dirty, {}
         for link in dirty:
             connection = connections.get(link)
-            if connection is None:
+            if connection is None or connection.hung_up:
                 link.outgoing.clear()
                 continue
             if link.outgoing:
@@ -158,7 +173,7 @@ class Server:
                 counts.bytes_out += len(data)
                 connection.transport.write(data)
             if link.closed and not link.held:
-                connection.transport.close()
+                connection.hang_up()
 
     def pause(self, connection: Connection) -> None:
         """Does not read from a client for now."""

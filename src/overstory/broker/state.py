@@ -1,7 +1,7 @@
 """All that a broker knows, apart from its sockets."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from overstory.broker.config import Config
 from overstory.broker.journal import Journal
 from overstory.broker.link import Link
+from overstory.broker.message import Message
 from overstory.broker.pressure import Losses
 from overstory.broker.retained import Retained
 from overstory.broker.session import House, Session, Subscription
@@ -58,6 +59,7 @@ class State:
         self.retained, self.wills = Retained(), Wills()
         self.full: list[Session] = []  # sessions in which too much waits
         self.chores: deque[Iterator[None]] = deque()
+        self.decide: Callable[[Sequence[Message]], None] | None = None  # who gets these, if not by the plain way
         self.changed: Callable[[int], None] | None = None  # told the number of each subscription with other options
         self.events = 0  # published so far
         self._log = log

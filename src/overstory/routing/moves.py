@@ -59,6 +59,11 @@ class Moves:
         self._flushes: dict[Round, PendingFlush] = {}
         self._probed: dict[tuple[int, Attempt], float] = {}  # when the probe of each attempt came
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether a subscription whose host this broker is is on the move."""
+        return bool(self._moving)
+
     def start(self, id_: int, target: int) -> list[Output]:
         """Starts to move a subscription to the target flow, or tries the present step again if the move has started."""
         state = self._state

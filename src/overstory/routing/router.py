@@ -421,6 +421,11 @@ class Router:
         return outputs
 
     @property
+    def is_moving(self) -> bool:
+        """Whether a subscription is on the move between flows."""
+        return self._moves.is_moving
+
+    @property
     def is_waiting(self) -> bool:
         """Whether the policy needs a tick, apart from those that leases need."""
         return self.state.policy.waits > 0 and any(
