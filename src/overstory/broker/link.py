@@ -4,7 +4,7 @@ The shell gives ``receive`` the bytes that come, and writes what ``data_to_send`
 once that is written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from overstory.errors import ProtocolError
@@ -25,6 +25,7 @@ class Link:
         self.buffer = bytearray()  # what has come and is not handled yet
         self.work: Iterator[None] | None = None  # a long answer under way; what comes meanwhile waits
         self.outgoing: list[bytes | memoryview] = []
+        self.write: Callable[[bytes | memoryview], None] | None = None  # the shell's way to send at once, if it has one
         self.held = 0  # pieces that wait for the journal
         self.closed = False  # to be hung up
         self.congested = False  # the client does not read

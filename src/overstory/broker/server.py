@@ -38,12 +38,14 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by name
         self.transport.set_write_buffer_limits(high=self.server.state.limits.write_buffer)
         self.server.connections[self.link] = self
+        self.link.write = self.transport.write
 
     def hang_up(self) -> None:
         """Ends the connection once all is written. What still comes is read and dropped for a while: else the client's
         system would throw away our last words."""
         if not self.hung_up:
             self.hung_up = True
+            self.link.write = None
             if self.paused:
                 self.transport.resume_reading()
             self.transport.write_eof()
