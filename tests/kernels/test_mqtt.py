@@ -13,7 +13,8 @@ from overstory.kernels.slots import COUNTED, OPEN, SLOT
 from overstory.wire.decode import decode, packet_size
 from overstory.wire.encode import encode
 from overstory.wire.packets import PUBACK, Ack, Packet, Publish
-from wire.packets import packets, publishes
+
+from ..wire.packets import packets, publishes
 
 LARGEST = 1 << 20
 
@@ -24,9 +25,9 @@ def framed(pieces: list[tuple[bytes, int]], slots: NDArray[Any] | None = None) -
     for number, (data, version) in enumerate(pieces):
         chunks[number] = (at, at + len(data), 0, version, number if slots is not None else -1, 0, 0, 0)
         at += len(data)
-    data = np.frombuffer(b"".join(piece for piece, _ in pieces), np.uint8)
+    whole = np.frombuffer(b"".join(piece for piece, _ in pieces), np.uint8)
     rows = np.zeros(1, SLOT) if slots is None else slots
-    return frame(data, chunks, rows, LARGEST), chunks
+    return frame(whole, chunks, rows, LARGEST), chunks
 
 
 def check(data: bytes, version: int) -> int:
@@ -102,7 +103,7 @@ def test_acknowledgements_in_order_are_counted(ids: list[int], first: int) -> No
         in_order += 1
     assert slots[0]["room"] == in_order
     assert chunks[0]["at"] == 4 * in_order
-    assert slots[0]["head"] == (wanted + [wanted[-1] % 65535 + 1])[in_order]
+    assert slots[0]["head"] == [*wanted, wanted[-1] % 65535 + 1][in_order]
 
 
 def test_a_packet_that_is_too_large_is_left_alone() -> None:

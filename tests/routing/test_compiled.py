@@ -37,7 +37,7 @@ VALUES = ["1", "2", "2.5", "y", "true", "false", "", "1e400", "12345678901234567
 
 @st.composite
 def wanted_filters(draw: st.DrawFn, hard: bool) -> Filter:
-    expressions = EXPRESSIONS + HARD if hard else EXPRESSIONS
+    expressions = [*EXPRESSIONS, *HARD] if hard else EXPRESSIONS
     return filter_of(read_filter(draw(st.sampled_from(WANTED)), draw(st.sampled_from(expressions))))
 
 

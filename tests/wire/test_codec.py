@@ -26,8 +26,8 @@ from overstory.wire.packets import (
     Unsubscribe,
     Will,
 )
-from wire.packets import packets
 
+from .packets import packets
 
 DEFAULTS = {
     "payload_format_indicator": False,
