@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.broker import publishing
+from overstory.broker import connecting, publishing
 from overstory.broker.core import Core
 from overstory.broker.link import Link
 from overstory.broker.message import Message, message_of
@@ -66,6 +66,8 @@ class Tick:
         while taken:
             self._messages(taken)
             taken = self._others(taken)
+        if self.state.full:
+            connecting.end_full(self.state)
 
     def _take(self) -> dict[Link, bytes]:
         """The bytes for this turn. A link with a long answer under way goes on with that, and its bytes wait."""
