@@ -120,8 +120,15 @@ class Core:
         """A client broke the rules: its connection ends."""
         self.state.counts.protocol_errors += 1
         self.state.log("protocol_error", link, reason=error.problem, code=error.code)
+        self._end(link, error)
+
+    def _end(self, link: Link, error: ProtocolError) -> None:
+        """Hangs up on a client, and tells it why."""
         link.end(error)
         self.state.dirty[link] = None
+        if link.session is not None and link.session.link is link:
+            link.session.settle()
+            link.session.open()
 
     def lost(self, link: Link) -> None:
         """The connection is gone."""
@@ -168,8 +175,8 @@ class Core:
         state.now = now
         for link in list(state.links):
             if link.keep_alive and now - link.heard > link.keep_alive:
-                link.end(ProtocolError(Code.KEEP_ALIVE_TIMEOUT, "nothing was heard for one and a half keep-alives"))
-                state.dirty[link] = None
+                reason = "nothing was heard for one and a half keep-alives"
+                self._end(link, ProtocolError(Code.KEEP_ALIVE_TIMEOUT, reason))
         for session, will in state.wills.due(now):
             publishing.publish_will(state, session, will)
         for session in [s for s in state.away.values() if s.ends is not None and s.ends <= now]:
@@ -181,5 +188,4 @@ class Core:
     def shut_down(self) -> None:
         """Tells all clients that the broker goes down."""
         for link in list(self.state.links):
-            link.end(ProtocolError(Code.SHUTTING_DOWN, "the broker is shutting down"))
-            self.state.dirty[link] = None
+            self._end(link, ProtocolError(Code.SHUTTING_DOWN, "the broker is shutting down"))
