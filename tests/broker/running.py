@@ -99,6 +99,10 @@ class Process:
         assert line.startswith("listening on"), self.process.communicate()[1]
         self.port = int(line.rpartition(":")[2])
 
+    def __del__(self) -> None:
+        if hasattr(self, "process"):
+            closed(self.process)
+
     def kill(self) -> None:
         """As the power going off: no goodbye."""
         self.process.send_signal(signal.SIGKILL)
@@ -108,6 +112,16 @@ class Process:
         self.process.terminate()
         _, errors = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, errors
+
+
+def closed(process: "subprocess.Popen[str]") -> None:
+    """Ends a process of which a test has lost sight."""
+    if process.poll() is None:
+        process.kill()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    process.wait()
 
 
 def environment() -> dict[str, str]:

@@ -38,8 +38,8 @@ def connect(state: State, link: Link, packet: Connect) -> None:
     if not link.send(ConnAck(Code.SUCCESS, present, answer)):
         link.closed = True
     session.will = packet.will
-    note(state, session)
     session.attach(link, state.now)
+    note(state, session)
 
 
 def _check(state: State, packet: Connect) -> None:
