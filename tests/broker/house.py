@@ -167,19 +167,13 @@ def write(packet: Packet, version: int) -> bytes:
 
 
 def request(packet: Subscribe | Unsubscribe, version: int) -> bytes:
-    """A SUBSCRIBE or UNSUBSCRIBE."""
-    properties = b""
-    for name, value in packet.properties.get("user_properties", ()):
-        properties += b"\x26" + text(name) + text(value)
-    for identifier in packet.properties.get("subscription_ids", ()):
-        properties += b"\x0b" + varint(identifier)
-    head = packet.packet_id.to_bytes(2, "big") + (varint(len(properties)) + properties if version == MQTT_5 else b"")
-    if isinstance(packet, Unsubscribe):
-        return framed(0xA2, head + b"".join(map(text, packet.filters)))
-    for asked in packet.asked:
-        options = asked.qos | asked.no_local << 2 | asked.retain_as_published << 3 | asked.retain_handling << 4
-        head += text(asked.filter) + bytes([options])
-    return framed(0x82, head)
+    """A SUBSCRIBE or UNSUBSCRIBE. That of MQTT 3.1.1 has no properties."""
+    data = encode(packet)
+    if version == MQTT_5:
+        return data
+    body = data[data.index(packet.packet_id.to_bytes(2, "big"), 2) :]
+    at = 3 + body[2]  # behind the properties, which are few
+    return framed(data[0], body[:2] + body[at:])
 
 
 def framed(first: int, body: bytes) -> bytes:

@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from overstory.broker.attributes import attributes_of
 from overstory.broker.message import Message, message_of
-from overstory.broker.topics import filter_of, read_filter
 from overstory.filters import Filter, parse_filter
 from overstory.kernels.gather import AS_PUBLISHED, SPECIAL
 from overstory.kernels.mqtt import CHUNK, frame
@@ -21,9 +19,11 @@ from overstory.routing.messages import LATE
 from overstory.routing.policies import make_policy
 from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share
+from overstory.wire.attributes import attributes_of
 from overstory.wire.decode import decode, packet_size
 from overstory.wire.encode import encode
 from overstory.wire.packets import Publish
+from overstory.wire.topics import filter_of, read_filter
 
 BROKER = 3
 TYPES = {"n": "number", "s": "string", "b": "boolean"}

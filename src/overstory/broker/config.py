@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 
-from overstory.broker.attributes import READERS
 from overstory.broker.pressure import Limits
 from overstory.errors import UsageError
+from overstory.wire.attributes import READERS
 
 DEFAULT_LISTEN = "127.0.0.1:1883"
 MOST_BROKERS = 1 << 22

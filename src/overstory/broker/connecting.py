@@ -11,6 +11,7 @@ from overstory.broker.session import FOR_EVER, Session
 from overstory.broker.state import State
 from overstory.errors import ProtocolError
 from overstory.wire.packets import MQTT_5, Code, ConnAck, Connect, Disconnect, Properties
+from overstory.wire.topics import FILTERS
 
 EXPIRY = "session_expiry_interval"
 PATIENCE = 1.5  # keep-alives without a word
@@ -83,6 +84,7 @@ def _answer(state: State, session: Session, packet: Connect, keep_alive: int) ->
     limits = state.limits
     answer: Properties = {
         "receive_max": limits.receive_max,
+        "user_properties": [FILTERS],
         "max_packet_size": limits.packet,
         "topic_alias_max": limits.topic_aliases,
     }

@@ -5,17 +5,17 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from overstory.broker.attributes import attributes_of
 from overstory.broker.link import Link
 from overstory.broker.message import Message, message_of, message_of_will
 from overstory.broker.session import Delivery, Session, Subscription
 from overstory.broker.shared import Group
 from overstory.broker.state import State
-from overstory.broker.topics import check_topic
 from overstory.errors import ProtocolError
 from overstory.matching import Batch
+from overstory.wire.attributes import attributes_of
 from overstory.wire.encode import encode
 from overstory.wire.packets import PUBACK, PUBCOMP, PUBREC, Ack, Code, Publish, Will
+from overstory.wire.topics import check_topic
 
 
 def receive(state: State, link: Link, packet: Publish) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from overstory.broker.message import Message
-from overstory.broker.topics import HIDDEN
 from overstory.model.topics import ANY_LEVEL, ANY_LEVELS, SEPARATOR
+from overstory.wire.topics import HIDDEN
 
 
 class Node:

@@ -7,8 +7,8 @@ not acknowledged when its session ends goes to another one.
 import msgspec
 
 from overstory.broker.session import Session, Subscription
-from overstory.broker.topics import Wanted
 from overstory.kernels.hashing import mixed
+from overstory.wire.topics import Wanted
 
 
 class Group(msgspec.Struct):

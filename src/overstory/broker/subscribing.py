@@ -5,16 +5,15 @@ from collections.abc import Iterator
 import msgspec
 
 from overstory.broker import publishing
-from overstory.broker.attributes import attributes_of
 from overstory.broker.link import Link
 from overstory.broker.session import Delivery, Session, Subscription
 from overstory.broker.shared import Group, group_name
 from overstory.broker.state import State
-from overstory.broker.topics import Wanted, filter_of, problem_of, read_filter
 from overstory.errors import FilterError, ProtocolError, RoutingError
+from overstory.wire.attributes import attributes_of
 from overstory.wire.packets import Asked, Code, Properties, SubAck, Subscribe, UnsubAck, Unsubscribe
+from overstory.wire.topics import WHERE, Wanted, filter_of, problem_of, read_filter
 
-WHERE = "$where"  # the user property that holds an expression
 MOST_REASON = 4096  # characters
 ALWAYS, IF_NEW = 0, 1  # retain handling
 

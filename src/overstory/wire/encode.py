@@ -3,8 +3,6 @@
 A server writes to clients of both versions, our client only MQTT 5.
 """
 
-from typing import Any
-
 import mqtt5
 
 from overstory.errors import ProtocolError
@@ -38,11 +36,6 @@ ACKS = {
     PUBCOMP: (mqtt5.PubCompPacket, mqtt5.PubCompReasonCode),
 }
 QOS = (mqtt5.QoS.AT_MOST_ONCE, mqtt5.QoS.AT_LEAST_ONCE, mqtt5.QoS.EXACTLY_ONCE)
-HANDLING = (
-    mqtt5.RetainHandling.SEND_ALWAYS,
-    mqtt5.RetainHandling.SEND_IF_SUBSCRIPTION_NOT_EXISTS,
-    mqtt5.RetainHandling.SEND_NEVER,
-)
 PING_REQUEST, PING_RESPONSE = b"\xc0\x00", b"\xd0\x00"
 OLD_REFUSALS = {Code.UNSUPPORTED_VERSION: 1, Code.CLIENT_ID_NOT_VALID: 2, Code.NOT_AUTHORIZED: 5}  # else 3
 
@@ -127,31 +120,32 @@ def _connect(packet: Connect) -> bytes:
 
 
 def _request(packet: Subscribe | Unsubscribe) -> bytes:
-    properties: dict[str, Any] = dict(packet.properties)
+    """A SUBSCRIBE or UNSUBSCRIBE, by hand: ``mqtt5`` refuses filters that have an expression."""
+    properties = b""
+    for name, value in packet.properties.get("user_properties", ()):
+        properties += b"\x26" + _text(name) + _text(value)
+    for identifier in packet.properties.get("subscription_ids", ()):
+        properties += b"\x0b" + varint(identifier)
+    head = packet.packet_id.to_bytes(2, "big") + varint(len(properties)) + properties
     if isinstance(packet, Unsubscribe):
-        return mqtt5.UnsubscribePacket(packet.packet_id, list(packet.filters), **properties).write()
-    for identifier in properties.pop("subscription_ids", ()):
-        properties["subscription_id"] = identifier
-    filters = [
-        mqtt5.TopicFilter(
-            asked.filter,
-            max_qos=QOS[asked.qos],
-            no_local=asked.no_local,
-            retain_as_published=asked.retain_as_published,
-            retain_handling=HANDLING[asked.retain_handling],
-        )
-        for asked in packet.asked
-    ]
-    return mqtt5.SubscribePacket(packet.packet_id, filters, **properties).write()
+        return _framed(0xA2, head + b"".join(map(_text, packet.filters)))
+    for asked in packet.asked:
+        options = asked.qos | asked.no_local << 2 | asked.retain_as_published << 3 | asked.retain_handling << 4
+        head += _text(asked.filter) + bytes((options,))
+    return _framed(0x82, head)
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return len(data).to_bytes(2, "big") + data
 
 
 def _old(packet: Packet) -> bytes:
     """The packets that a server sends to a client of MQTT 3.1.1. That version has no DISCONNECT from a server."""
     if isinstance(packet, Publish):
-        text = packet.topic.encode()
         first = PUBLISH << 4 | packet.duplicate << 3 | packet.qos << 1 | packet.retain
         packet_id = packet.packet_id.to_bytes(2, "big") if packet.qos else b""
-        return _framed(first, len(text).to_bytes(2, "big") + text + packet_id + packet.payload)
+        return _framed(first, _text(packet.topic) + packet_id + packet.payload)
     if isinstance(packet, Ack):
         first = packet.kind << 4 | (2 if packet.kind == PUBREL else 0)
         return _framed(first, packet.packet_id.to_bytes(2, "big"))

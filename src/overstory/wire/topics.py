@@ -19,6 +19,8 @@ from overstory.wire.packets import Code
 SHARE = "$share/"
 HIDDEN = "$"  # topics that begin with this are not matched by a wildcard at the beginning
 EXPRESSION = "?"
+WHERE = "$where"  # the user property of SUBSCRIBE that holds an expression
+FILTERS = ("$filters", "sql")  # the user property of CONNACK by which a broker says that it knows expressions
 MOST_REMEMBERED = 4096
 NOT_HIDDEN = Strings(("", "$", "%"))  # "%" is the character after "$"
 LEVEL_1 = Attribute(level_name(1))

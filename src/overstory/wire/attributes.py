@@ -7,16 +7,16 @@ property goes before a JSON member of the same name, and the topic's own attribu
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from overstory.broker.message import Message
 from overstory.model.topics import topic_attributes
 from overstory.model.values import Untyped
 from overstory.wire.packets import Properties
 
 Types = Mapping[str, str]
+NO_TYPES: Types = {}
 
 
 def _number(text: str) -> object:
@@ -30,10 +30,23 @@ def _boolean(text: str) -> object:
 READERS: dict[str, Callable[[str], object]] = {"string": str, "number": _number, "boolean": _boolean}
 
 
-def attributes_of(message: Message, types: Types, with_json: bool = True) -> dict[str, Any]:
-    """The attributes of a message. ``with_json`` is false if no filter asks for any that its payload could have."""
+class Message(Protocol):
+    """What attributes are read from."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def payload(self) -> bytes: ...
+
+    @property
+    def properties(self) -> Properties: ...
+
+
+def attributes_of(message: Message, types: Types = NO_TYPES) -> dict[str, Any]:
+    """The attributes of a message."""
     found: dict[str, Any] = {}
-    if with_json and is_json(message.properties):
+    if is_json(message.properties):
         found |= json_attributes(message.payload)
     pairs = message.properties.get("user_properties", ())
     repeated: dict[str, list[str]] = {}
@@ -72,6 +85,10 @@ def _is_attribute(value: object) -> bool:
     return isinstance(value, bool | int | float | str)
 
 
-def as_json(attributes: Mapping[str, Any]) -> bytes:
-    """Attributes as a JSON object, for those who publish events rather than bytes."""
-    return json.dumps(dict(attributes), ensure_ascii=False).encode()
+def pairs_of(attributes: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Attributes as user properties: what ``attributes_of`` reads back. A list is a property that is repeated."""
+    pairs = []
+    for name, value in attributes.items():
+        for item in value if isinstance(value, list | tuple) else (value,):
+            pairs.append((name, item if isinstance(item, str) else json.dumps(item)))
+    return pairs

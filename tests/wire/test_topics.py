@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overstory.broker.topics import Wanted, filter_of, read_filter, topic_filter
 from overstory.errors import FilterError, ProtocolError
 from overstory.filters import parse_filter
 from overstory.model.topics import topic_attributes
 from overstory.model.values import Untyped
+from overstory.wire.topics import Wanted, filter_of, read_filter, topic_filter
 
 levels = st.sampled_from(["a", "b", "", "$a"])
 topics = st.lists(levels, min_size=1, max_size=4).map("/".join).filter(bool)
