@@ -30,12 +30,18 @@ class Running:
 
     def __init__(self, **settings: Any) -> None:
         limits = Limits(**settings.pop("limits", {}))
-        self.config = Config(listen="127.0.0.1:0", monitor="127.0.0.1:0", limits=limits, **settings)
+        port = settings.pop("port", 0)
+        self.config = Config(listen=f"127.0.0.1:{port}", monitor="127.0.0.1:0", limits=limits, **settings)
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready: Future[None] = Future()
         self._thread.start()
         self._ready.result(PATIENCE)
+
+    @classmethod
+    def at(cls, port: int) -> "Running":
+        """A broker at this port."""
+        return cls(port=port)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
