@@ -39,6 +39,11 @@ class Link:
         self.aliases_out: dict[str, int] = {}
         self.most_aliases_out = 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing of this link waits: what comes may go to kernels as it is."""
+        return not self.buffer and self.work is None and self.session is not None and not self.closed
+
     def next_packet(self) -> bytes | None:
         """Takes the next whole packet out of the buffer."""
         size = packet_size(self.buffer, 0, self.taken)

@@ -4,6 +4,7 @@ Packets that are not for kernels are handled one by one, in their place: what a 
 left for the next turn waits here, so that no turn is long.
 """
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ Bytes = NDArray[np.uint8]
 Rows = NDArray[Any]
 SLICE = 1 << 19  # bytes that are handled in one turn
 NOBODY = NONE
+ONE_CHUNK = struct.Struct("<qqqiiqii")  # a row of CHUNK
+STOP, AT, WHY, COUNTED = 1, 5, 6, 7  # places in it
 FEW = 1024  # bytes: what is not much more is rather copied than shared
 
 
@@ -42,7 +45,8 @@ class Tick:
         state.changed = self._compiled.changed
         state.decide = self.decide
         core.for_kernels = True
-        self._one = np.zeros(1, CHUNK)
+        self._raw = bytearray(CHUNK.itemsize)
+        self._one = np.frombuffer(self._raw, CHUNK)  # the chunk of a turn in which one client is heard
 
     @property
     def pending(self) -> bool:
@@ -62,10 +66,13 @@ class Tick:
     def run(self) -> None:
         """Handles what has come, or as much of it as one turn allows."""
         taken = self._take()
-        self.state.counts.ticks += 1
+        if taken:
+            self.state.counts.ticks += 1
         while taken:
-            self._messages(taken)
-            taken = self._others(taken)
+            odd = self._messages(taken)
+            taken = {}
+            for link in odd:
+                self._alone(link, taken)
         if self.state.full:
             connecting.end_full(self.state)
 
@@ -82,17 +89,19 @@ class Tick:
                 if size > SLICE:
                     break
             self.waiting -= size
+        if len(ready) == 1 and next(iter(ready)).is_plain:  # most often
+            return ready
         taken: dict[Link, bytes] = {}
         for link, data in ready.items():
-            if link.buffer:
-                link.buffer += data
-                data = bytes(link.buffer)
-                link.buffer.clear()
+            if link.is_plain:
+                taken[link] = data
+                continue
+            link.buffer += data
             if link.session is None or link.work is not None:
-                link.buffer += data
                 self._alone(link, taken)
             elif not link.closed:
-                taken[link] = data
+                taken[link] = bytes(link.buffer)
+                link.buffer.clear()
         return taken
 
     def _alone(self, link: Link, taken: dict[Link, bytes]) -> None:
@@ -106,64 +115,59 @@ class Tick:
             taken[link] = bytes(link.buffer)
             link.buffer.clear()
 
-    def _messages(self, taken: dict[Link, bytes]) -> None:
-        """Has kernels frame and decide what they can. What they have handled is taken off."""
-        if len(taken) == 1:
-            ((link, data),) = taken.items()
-            chunks = self._one
-            chunks[0] = (0, len(data), link.session.number, link.version, link.session.place, 0, 0, 0)
+    def _messages(self, taken: dict[Link, bytes]) -> list[Link]:
+        """Has kernels frame and decide what they can; the rest waits in the links' buffers. Returns the links whose
+        next packet is not for kernels."""
+        links = list(taken)
+        if len(links) == 1:
+            data, chunks = taken[links[0]], self._one
+            session = links[0].session
+            ONE_CHUNK.pack_into(self._raw, 0, 0, len(data), session.number, links[0].version, session.place, 0, 0, 0)
         else:
-            chunks = _chunks(taken)
-            data = b"".join(taken.values())
+            data, chunks = b"".join(taken.values()), _chunks(taken)
         array = np.frombuffer(data, np.uint8)
         frames = frame(array, chunks, self.state.slots.rows, self.state.limits.packet)
+        rows = chunks.tolist()
         if len(frames):
-            self._publish(array, frames, chunks, list(taken))
-        for (link, whole), (start, at, why) in zip(
-            list(taken.items()), chunks[["start", "at", "why"]].tolist(), strict=True
-        ):
-            rest = whole[at - start :] if at > start else whole
-            if why == ODD:
-                taken[link] = rest
-            else:
-                del taken[link]
-                if rest:
-                    link.buffer += rest
+            self.state.counts.messages_in += len(frames)
+            out, at = self._decide(array, frames, chunks)
+            for link, row in zip(links, rows, strict=True):
+                if row[COUNTED]:
+                    self.state.journal.send(link, out[at : at + 4 * row[COUNTED]])
+                    self.state.dirty[link] = None
+                    at += 4 * row[COUNTED]
+        odd = []
+        for link, row in zip(links, rows, strict=True):
+            if row[AT] < row[STOP]:
+                link.buffer += data[row[AT] : row[STOP]]
+            if row[WHY] == ODD:
+                odd.append(link)
+        return odd
 
-    def _others(self, taken: dict[Link, bytes]) -> dict[Link, bytes]:
-        """Handles the packets that kernels stopped at. Returns what may be for kernels again."""
-        left: dict[Link, bytes] = {}
-        for link, data in taken.items():
-            link.buffer += data
-            self._alone(link, left)
-        return left
-
-    def _publish(self, data: Bytes, frames: Rows, chunks: Rows, links: Sequence[Link]) -> None:
-        """Publishes framed messages, and acknowledges them."""
-        self.state.counts.messages_in += len(frames)
-        self._decide(data, frames, chunks)
-        acknowledged = frames["qos"] == 1
-        if acknowledged.any():
-            self._acknowledge(frames[acknowledged], links)
-
-    def _decide(self, data: Bytes, frames: Rows, chunks: Rows) -> None:
-        """Decides about framed messages: by kernels as far as they go, and then by the router's plain way."""
+    def _decide(self, data: Bytes, frames: Rows, chunks: Rows) -> tuple[bytes, int]:
+        """Decides about framed messages: by kernels as far as they go, and then by the router's plain way. Returns the
+        acknowledgements, and where they begin."""
         compiled = self._compiled
         decision = compiled.decide(data, frames, chunks, self._slots) if compiled.can_decide else None
         decided = 0
         if decision is not None:
             decided = decision.decided
-            self._hand_out(decision, data, frames, chunks)
-        self.state.events += decided
-        if decided < len(frames):
-            messages = [self._message(data, frames[place], chunks) for place in range(decided, len(frames))]
-            publishing.decide(self.state, messages)
+            whole = decision.out.tobytes() if len(decision.out) <= FEW * len(decision.spans) else None
+            self._hand_out(decision, decision.out.data if whole is None else whole, data, frames, chunks)
+            self.state.events += decided
+            if decided == len(frames):
+                if whole is None:
+                    return decision.out[decision.acknowledgements :].tobytes(), 0
+                return whole, decision.acknowledgements
+        messages = [self._message(data, frames[place], chunks) for place in range(decided, len(frames))]
+        publishing.decide(self.state, messages)
+        return _acknowledgements(frames[frames["qos"] == 1]), 0
 
-    def _hand_out(self, decision: Decision, data: Bytes, frames: Rows, chunks: Rows) -> None:
+    def _hand_out(self, decision: Decision, whole: bytes | memoryview, data: Bytes, frames: Rows, chunks: Rows) -> None:
         """Gives links their bytes, and sessions the messages that only they can handle."""
-        self.state.counts.messages_out += decision.copies
         if decision.spans:
-            self._send(decision)
+            self.state.counts.messages_out += decision.copies
+            self._send(decision.spans, whole)
         messages: dict[int, Message] = {}
         pairs = iter(decision.specials)
         for event, slot in zip(pairs, pairs, strict=True):
@@ -172,12 +176,11 @@ class Tick:
                 message = messages[event] = self._message(data, frames[event], chunks)
             self._special(message, event, decision.matches(event, slot))
 
-    def _send(self, decision: Decision) -> None:
+    def _send(self, spans: Sequence[int], whole: bytes | memoryview) -> None:
         """Gives links their bytes: straight to the shell, if nobody has anything else to send before."""
-        holders, dirty, spans = self.state.slots.holders, self.state.dirty, iter(decision.spans)
-        whole = decision.out.data if len(decision.out) > FEW * len(decision.spans) else decision.out.tobytes()
+        holders, dirty, each = self.state.slots.holders, self.state.dirty, iter(spans)
         straight = not dirty
-        for slot, begin, end in zip(spans, spans, spans, strict=True):
+        for slot, begin, end in zip(each, each, each, strict=True):
             link = holders[slot].link  # type: ignore[union-attr]
             if straight and link.write is not None:  # type: ignore[union-attr]
                 link.write(whole[begin:end])  # type: ignore[union-attr]
@@ -185,7 +188,7 @@ class Tick:
                 link.outgoing.append(whole[begin:end])  # type: ignore[union-attr]
                 dirty[link] = None  # type: ignore[index]
         if straight:
-            self.state.counts.bytes_out += sum(decision.spans[2::3]) - sum(decision.spans[1::3])
+            self.state.counts.bytes_out += sum(spans[2::3]) - sum(spans[1::3])
 
     def _special(self, message: Message, event: int, numbers: list[int]) -> None:
         """Hands a message to one client or group, for those of its subscriptions that want it from this publisher."""
@@ -214,20 +217,6 @@ class Tick:
             message.publisher,
             message.expires,
         )
-
-    def _acknowledge(self, frames: Rows, links: Sequence[Link]) -> None:
-        """Acknowledges messages of QoS 1, each client's in one piece."""
-        answers = np.empty((len(frames), 4), np.uint8)
-        answers[:, 0], answers[:, 1] = 0x40, 2
-        answers[:, 2], answers[:, 3] = frames["id"] >> 8, frames["id"] & 255
-        data = answers.tobytes()
-        counts = np.bincount(frames["chunk"], minlength=len(links))
-        at = 0
-        for link, count in zip(links, counts.tolist(), strict=True):
-            if count:
-                self.state.journal.send(link, data[at : at + 4 * count])
-                self.state.dirty[link] = None
-                at += 4 * count
 
     def decide(self, messages: Sequence[Message]) -> None:
         """Decides about messages that did not come in frames: wills, retained ones, those of QoS 2."""
@@ -266,6 +255,14 @@ class Tick:
         asked = subscription.asked
         special = not isinstance(holder, Session) or subscription.identifier or asked.no_local
         return asked.qos | (SPECIAL if special else 0) | (AS_PUBLISHED if asked.retain_as_published else 0)
+
+
+def _acknowledgements(frames: Rows) -> bytes:
+    """Acknowledgements of messages of QoS 1."""
+    answers = np.empty((len(frames), 4), np.uint8)
+    answers[:, 0], answers[:, 1] = 0x40, 2
+    answers[:, 2], answers[:, 3] = frames["id"] >> 8, frames["id"] & 255
+    return answers.tobytes()
 
 
 def _chunks(taken: dict[Link, bytes]) -> Rows:

@@ -4,6 +4,7 @@ Messages of QoS 2 that come are passed on when they come first, and once.
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -207,5 +208,6 @@ async def open_connection(host: str, port: int, given: Any, connection: Callable
     try:
         _, made = await asyncio.get_running_loop().create_connection(connection, host, port, **given)
     except OSError as error:
-        raise DisconnectedError(f"cannot connect to {host}:{port}: {error.strerror or error}") from None
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise DisconnectedError(f"cannot connect to {host}:{port}: {reason}") from None
     return made

@@ -14,11 +14,11 @@ from overstory.kernels.slots import COUNTED, MOST_IDS
 from overstory.kernels.store import with_room
 
 # The bytes of a connection, and who it is: the slot of its session, the number of its client. A kernel says where it
-# stopped, and why.
+# stopped, and why; and how many messages of QoS 1 there were.
 CHUNK = np.dtype(
     [
         *[("start", "i8"), ("stop", "i8"), ("client", "i8"), ("version", "i4"), ("slot", "i4")],
-        *[("at", "i8"), ("why", "i4"), ("pad", "i4")],
+        *[("at", "i8"), ("why", "i4"), ("counted", "i4")],
     ]
 )
 # A PUBLISH: where it starts and ends, where its topic and its properties do; its payload follows these.
@@ -43,7 +43,7 @@ def frame(data: Array, chunks: Array, slots: Array, largest: int) -> Array:
     for number in range(len(chunks)):
         chunk = chunks[number]
         at, stop = chunk.start, chunk.stop
-        why = MORE
+        why, counted = MORE, 0
         while at < stop:
             body, end = _length(data, at, stop)
             if end < 0 or end - at > largest:
@@ -61,11 +61,12 @@ def frame(data: Array, chunks: Array, slots: Array, largest: int) -> Array:
                     why = ODD
                     break
                 count += 1
+                counted += here.qos
             elif first != PUBACK or not _acknowledged(data, body, end, slots, chunk.slot):
                 why = ODD
                 break
             at = end
-        chunk.at, chunk.why = at, why
+        chunk.at, chunk.why, chunk.counted = at, why, counted
     return frames[:count]
 
 

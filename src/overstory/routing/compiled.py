@@ -7,7 +7,7 @@ router's plain way does.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,19 +51,65 @@ from overstory.routing.router import Router
 Ints = NDArray[np.int64]
 Rows = NDArray[Any]
 TYPES = {"string": STRING_TYPE, "number": NUMBER_TYPE, "boolean": BOOLEAN_TYPE}
+MOST_AT_ONCE = 64  # integers of a report that are read in one go
 NOT_SERVED = np.zeros((0, 0), np.uint8)  # stands for: all flows are served
 
 
-class Decision(NamedTuple):
+class Decision:
     """What becomes of a batch of messages."""
 
-    decided: int  # so many of the first messages; what follows is for the plain way
-    spans: list[int]  # of each slot that gets bytes its number, and their begin and end
-    specials: list[int]  # of each message that a kernel cannot give to a slot its number, and the slot
-    copies: int  # to clients, in those bytes
-    acknowledgements: int  # where those begin: four bytes each, in the order of the messages
-    out: NDArray[np.uint8]
-    matches: Callable[[int, int], list[int]]  # by message and slot: the subscriptions that match
+    __slots__ = ("_compiled", "_epoch", "_header", "_report", "_size", "out", "spans", "specials")
+
+    def __init__(self, compiled: "Compiled", epoch: Epoch, size: int, report: Ints, out: NDArray[np.uint8]) -> None:
+        self._compiled, self._epoch, self._size, self._report = compiled, epoch, size, report
+        self._header = header = report[:MOST_AT_ONCE].tolist()
+        self.out = out
+        end = HEADER + 3 * header[SLOTS]
+        # Of each slot that gets bytes its number, and their begin and end
+        self.spans: list[int] = header[HEADER:end] if end <= len(header) else report[HEADER:end].tolist()
+        # Of each message that a kernel cannot give to a slot its number, and the slot
+        self.specials: list[int] = report[end : end + 2 * header[SPECIALS]].tolist() if header[SPECIALS] else []
+
+    @property
+    def decided(self) -> int:
+        """How many of the first messages are decided. What follows is for the plain way."""
+        return int(self._header[DECIDED])
+
+    @property
+    def copies(self) -> int:
+        """How many copies stand in the bytes to be sent."""
+        return int(self._header[COPIES])
+
+    @property
+    def acknowledgements(self) -> int:
+        """Where the acknowledgements begin in the bytes: four bytes each, in the order of the messages."""
+        return int(self._header[ACKS])
+
+    @property
+    def is_known(self) -> bool:
+        """Whether kernels knew all ways and entries that they came upon."""
+        return not self._header[WAYS] and not self._header[ENTRIES]
+
+    @property
+    def unknown_ways(self) -> list[int]:
+        """The ways that kernels have to be told about."""
+        found: list[int] = self._report[HEADER : HEADER + self._header[WAYS]].tolist()
+        return found
+
+    @property
+    def unknown_entries(self) -> list[int]:
+        """The entries that kernels have to be told about."""
+        found: list[int] = self._report[HEADER + self._header[WAYS] :].tolist()
+        return found
+
+    def matches(self, event: int, slot: int) -> list[int]:
+        """The subscriptions of a slot that match a message, if one of the two is special."""
+        header, report = self._header, self._report
+        at = HEADER + 3 * header[SLOTS] + 2 * header[SPECIALS]
+        offsets = report[at + self._size : at + self._size + header[KINDS] + 1]
+        kind = int(report[at + event])
+        numbers = report[len(report) - header[MATCHES] :][offsets[kind] : offsets[kind + 1]]
+        return self._compiled.subscriptions(self._epoch, numbers, slot)
 
 
 class Wanted:
@@ -175,10 +221,10 @@ class Compiled:
                 self._floats,
                 self._counter,
             )
-            header = report[:HEADER].tolist()
-            if not header[WAYS] and not header[ENTRIES]:
-                return self._decision(epoch, header, report, out, len(frames))
-            if not self._tell(epoch, header, report):
+            decision = Decision(self, epoch, len(frames), report, out)
+            if decision.is_known:
+                return decision
+            if not self._tell(epoch, decision):
                 return None
 
     def _refreshed(self) -> Epoch:
@@ -231,33 +277,22 @@ class Compiled:
             more[: len(self._entries)] = self._entries
             self._entries = more
 
-    def _tell(self, epoch: Epoch, header: list[int], report: Ints) -> bool:
+    def _tell(self, epoch: Epoch, decision: Decision) -> bool:
         """Tells kernels about ways and entries that are new to them. False if they do not serve one of the peers."""
         _, _, serials, _, peers = epoch.table.columns()
-        end = HEADER + header[WAYS]
-        for way in report[HEADER:end].tolist():
+        for way in decision.unknown_ways:
             slot = self._slot_of(int(peers[way]))
             if slot is None:
                 return False
             self._slot_of_way[way] = slot
-        for number in report[end:].tolist():
+        for number in decision.unknown_entries:
             subscription = epoch.table.subscription(number)
             self._entries[number] = (serials[number], self._options_of(subscription))
             self._numbers[subscription] = number
         return True
 
-    def _decision(self, epoch: Epoch, header: list[int], report: Ints, out: NDArray[np.uint8], size: int) -> Decision:
-        spans_end = HEADER + 3 * header[SLOTS]
-        specials_end = spans_end + 2 * header[SPECIALS]
-        spans = report[HEADER:spans_end].tolist()
-        specials = report[spans_end:specials_end].tolist()
-
-        def matches(event: int, slot: int) -> list[int]:
-            offsets = report[specials_end + size : specials_end + size + header[KINDS] + 1]
-            kind = int(report[specials_end + event])
-            numbers = report[len(report) - header[MATCHES] :][offsets[kind] : offsets[kind + 1]]
-            ways = epoch.table.columns()[1][numbers]
-            mine = numbers[self._slot_of_way[ways] == slot]
-            return [epoch.table.subscription(number) for number in mine.tolist()]
-
-        return Decision(header[DECIDED], spans, specials, header[COPIES], header[ACKS], out, matches)
+    def subscriptions(self, epoch: Epoch, numbers: Ints, slot: int) -> list[int]:
+        """Those subscriptions of table entries that are of one slot."""
+        ways = epoch.table.columns()[1][numbers]
+        mine = numbers[self._slot_of_way[ways] == slot]
+        return [epoch.table.subscription(number) for number in mine.tolist()]
