@@ -5,6 +5,7 @@ write. Long work is done in slices, between which others get their turn.
 """
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from typing import cast
@@ -86,7 +87,6 @@ class Server:
         self.on_failure: Callable[[], None] | None = None
         self._woken = False
         self._paused = False
-        self._waiting_bytes = 0
         self._listener: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -132,9 +132,7 @@ class Server:
         self.tick.add(link, data)
         if self.tick.waiting > self.state.limits.read_ahead or link.work is not None:
             self.pause(connection)
-        if not self._woken:
-            self._woken = True
-            self._loop.call_soon(self.turn)
+        self.wake()
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         """Does something later."""
@@ -231,4 +229,6 @@ class Server:
         while True:
             await asyncio.sleep(SECOND / 4)
             self.core.tick(time.time())
+            if not gc.isenabled():
+                gc.collect(1)  # the young ones only: the others are many, and hardly ever go
             self.wake()

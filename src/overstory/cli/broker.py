@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import gc
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -50,6 +52,7 @@ async def _serve(config: Config) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     await server.start()
+    _prepare()
     monitor = Monitor(server, config.monitor)
     await monitor.start()
     _say(server)
@@ -59,6 +62,16 @@ async def _serve(config: Config) -> int:
     if server.failed is not None:
         raise server.failed
     return 0
+
+
+def _prepare() -> None:
+    """Lets the process have as many connections as it may, and spares it long pauses to look for garbage: what is there
+    now stays, and the server itself looks through what is new (``Server``)."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def _say(server: "Server") -> None:
