@@ -108,7 +108,7 @@ def decide(state: State, messages: Sequence[Message]) -> None:
     found: dict[int, dict[int, list[int]]] = {}
     for frame, number in zip(routed.delivered_frames.tolist(), routed.delivered.tolist(), strict=True):
         event = int(frames.ids[frame]) - first
-        holder = state.subscriptions[number][0]
+        holder = state.subscriptions[number].holder
         found.setdefault(event, {}).setdefault(holder.number, []).append(number)
     for event in sorted(found):
         for numbers in found[event].values():
@@ -117,12 +117,11 @@ def decide(state: State, messages: Sequence[Message]) -> None:
 
 def hand_out(state: State, message: Message, event: int, numbers: Iterable[int]) -> None:
     """Hands a message to one client, or to one member of a group, for these of its subscriptions."""
-    matched = [state.subscriptions[number] for number in numbers]
-    holder = matched[0][0]
+    subscriptions = [state.subscriptions[number] for number in numbers]
+    holder = subscriptions[0].holder
     if isinstance(holder, Group):
         deliver_to_group(state, holder.name, message, event=event)
         return
-    subscriptions = [subscription for _, subscription in matched]
     hand_over(state, holder, _delivery(message, subscriptions))
 
 

@@ -27,9 +27,10 @@ FOR_EVER = 0xFFFFFFFF  # the session expiry that means never
 SENT, RELEASED = 0, 1  # states of a message in flight; RELEASED: it has come, and only its identifier is left
 
 
-class Subscription(msgspec.Struct):
+class Subscription(msgspec.Struct, gc=False):
     """A subscription of a session, under the text that the client gave."""
 
+    holder: Any  # the ``Session`` or, of a shared one, the ``Group`` that has it
     number: int  # the router's
     version: int
     asked: Asked

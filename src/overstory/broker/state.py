@@ -54,7 +54,7 @@ class State:
         self.dirty: dict[Link, None] = {}  # with something to send, or to be hung up
         self.sessions: dict[str, Session] = {}  # by client id
         self.away: dict[str, Session] = {}  # those whose client is not here
-        self.subscriptions: dict[int, tuple[Session | Group, Subscription]] = {}  # by the router's number
+        self.subscriptions: dict[int, Subscription] = {}  # by the router's number
         self.groups: dict[str, Group] = {}
         self.retained, self.wills = Retained(), Wills()
         self.full: list[Session] = []  # sessions in which too much waits

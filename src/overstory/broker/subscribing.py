@@ -72,7 +72,7 @@ def add(state: State, session: Session, wish: Wish) -> tuple[Subscription, Wante
     if known is not None and (not same or known.asked.no_local != wish.asked.no_local):
         version += 1
     group = None if wanted.group is None else group_name(wanted)
-    made = Subscription(number, version, wish.asked, filter_, wish.identifier, group, wish.where)
+    made = Subscription(session, number, version, wish.asked, filter_, wish.identifier, group, wish.where)
     _enter(state, session, made)
     if state.changed is not None and known is not None:
         state.changed(number)
@@ -85,7 +85,9 @@ def restore(state: State, session: Session, wish: Wish, known: tuple[int, int]) 
     """Makes a subscription that was kept again, under the number and version that it had."""
     wanted = read_filter(wish.asked.filter, wish.where)
     group = None if wanted.group is None else group_name(wanted)
-    _enter(state, session, Subscription(*known, wish.asked, filter_of(wanted), wish.identifier, group, wish.where))
+    _enter(
+        state, session, Subscription(session, *known, wish.asked, filter_of(wanted), wish.identifier, group, wish.where)
+    )
 
 
 def _enter(state: State, session: Session, made: Subscription) -> None:
@@ -94,7 +96,7 @@ def _enter(state: State, session: Session, made: Subscription) -> None:
         _join(state, session, made.group, made)
     else:
         state.router.subscribe(session.number, made.number, made.version, made.filter, made.asked.no_local)
-        state.subscriptions[made.number] = (session, made)
+        state.subscriptions[made.number] = made
     session.subscriptions[made.asked.filter] = made
 
 
@@ -113,7 +115,8 @@ def _join(state: State, session: Session, name: str, made: Subscription) -> None
         group = state.groups[name] = Group(name, number, 0, shared)
         group.place = state.slots.take(number, group)
         state.router.subscribe(number, shared.number, 0, made.filter)
-        state.subscriptions[shared.number] = (group, shared)
+        shared.holder = group
+        state.subscriptions[shared.number] = shared
     group.members[session.number] = (session, made)
 
 

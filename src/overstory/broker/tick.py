@@ -194,8 +194,8 @@ class Tick:
         """Hands a message to one client or group, for those of its subscriptions that want it from this publisher."""
         wanted = []
         for number in numbers:
-            holder, subscription = self.state.subscriptions[number]
-            if not subscription.asked.no_local or holder.number != message.publisher:
+            subscription = self.state.subscriptions[number]
+            if not subscription.asked.no_local or subscription.holder.number != message.publisher:
                 wanted.append(number)
         if wanted:
             publishing.hand_out(self.state, message, self.state.events + event, wanted)
@@ -251,9 +251,9 @@ class Tick:
 
     def _options(self, number: int) -> int:
         """What kernels have to know of a subscription."""
-        holder, subscription = self.state.subscriptions[number]
+        subscription = self.state.subscriptions[number]
         asked = subscription.asked
-        special = not isinstance(holder, Session) or subscription.identifier or asked.no_local
+        special = not isinstance(subscription.holder, Session) or subscription.identifier or asked.no_local
         return asked.qos | (SPECIAL if special else 0) | (AS_PUBLISHED if asked.retain_as_published else 0)
 
 

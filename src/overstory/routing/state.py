@@ -1,6 +1,7 @@
 """The state of a router, and the few changes of state that all inputs are made of."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -29,6 +30,9 @@ from overstory.routing.policy import Policy
 from overstory.routing.share import Member
 from overstory.routing.tombstones import Tombstones
 
+Memberships: TypeAlias = frozenset[tuple[int, int]]  # epochs and flows
+MOST_SHARED = 1000  # sets of memberships; most subscriptions have one of a few
+
 
 class Home(msgspec.Struct):
     """A subscription whose client is at this broker, its host, and the flows that it has joined."""
@@ -37,7 +41,7 @@ class Home(msgspec.Struct):
     version: int
     filter: Filter
     no_local: bool
-    joined: set[tuple[int, int]]  # epoch and flow
+    joined: Memberships
     planned: bool = False  # the subscription came with a plan; no client has made it here
 
 
@@ -60,6 +64,13 @@ class State:
         self.retirements: dict[int, Retired] = {}  # the last such message of each neighbour
         self.too_early: dict[int, int] = {}  # the latest epoch of which a neighbour spoke before it was installed here
         self.dropped = 0  # messages that came too early
+        self._memberships: dict[Memberships, Memberships] = {}
+
+    def same(self, joined: Memberships) -> Memberships:
+        """The set that stands for all that equal it: many subscriptions share one, and its memory."""
+        if len(self._memberships) > MOST_SHARED:
+            self._memberships.clear()
+        return self._memberships.setdefault(joined, joined)
 
     def epoch(self, number: int) -> Epoch:
         """The epoch of this number. Raises an ``EpochError`` if it is not installed."""
@@ -129,7 +140,9 @@ class State:
                 home = None
             if home is None:
                 whole = first.filter.union(*[member.filter for member in members[1:]]) if members[1:] else first.filter
-                home = self.homes[id_] = Home(first.client, first.version, whole, first.no_local, set(), planned=True)
+                home = self.homes[id_] = Home(
+                    first.client, first.version, whole, first.no_local, frozenset(), planned=True
+                )
             if home.version == first.version:
                 for member in members:
                     outputs += self.join(epoch, home, id_, member.flow, member.filter)
@@ -141,7 +154,7 @@ class State:
     def join(self, epoch: Epoch, home: Home, id_: int, flow: int, wanted: Filter) -> list[Output]:
         """A client's subscription joins one flow, with the part of its filter that the flow serves."""
         number, key = epoch.share.epoch, (id_, home.version)
-        home.joined.add((number, flow))
+        home.joined = self.same(home.joined | {(number, flow)})
         orders = epoch.flows[flow].subscribe(home.client, key, wanted, self.now, client=True, no_local=home.no_local)
         return self.messages(number, flow, orders)
 
@@ -159,7 +172,7 @@ class State:
             seen = epoch.window.take(epoch.table.serial(entry.number), self.now)
             if (seen.advertisements >= 0).all():  # else some came from a publisher whose place in the tree is unknown
                 prunes = self.policy.prunes(seen, epoch.flows[flow].matched_by(entry.filter))
-        home.joined.discard((number, flow))
+        home.joined = self.same(home.joined - {(number, flow)})
         orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn=False)
         return self.messages(number, flow, orders)
 

@@ -88,7 +88,7 @@ class Ack(msgspec.Struct, frozen=True):
     properties: Properties = {}
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """One topic filter of a SUBSCRIBE, with its options."""
 
     filter: str

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from overstory.errors import FilterError, ProtocolError
 from overstory.filters import Filter, parse_filter
 from overstory.filters.box import Box, intersection_of
-from overstory.filters.syntax import And, Attribute, Compare, Condition, Literal, Not
+from overstory.filters.syntax import And, Compare, Condition, Literal, Not, attribute
 from overstory.filters.value_sets import NEXT, Numbers, Strings, ValueSet
 from overstory.model.topics import ANY_LEVEL, ANY_LEVELS, LEVELS, MOST_LEVELS, SEPARATOR, TOPIC, level_name
 from overstory.wire.packets import Code
@@ -23,7 +23,7 @@ WHERE = "$where"  # the user property of SUBSCRIBE that holds an expression
 FILTERS = ("$filters", "sql")  # the user property of CONNACK by which a broker says that it knows expressions
 MOST_REMEMBERED = 4096
 NOT_HIDDEN = Strings(("", "$", "%"))  # "%" is the character after "$"
-LEVEL_1 = Attribute(level_name(1))
+LEVEL_1 = attribute(level_name(1))
 NOT_HIDDEN_TEST = Not(And((Compare(">=", LEVEL_1, Literal("$")), Compare("<", LEVEL_1, Literal("%")))))
 
 
@@ -87,9 +87,9 @@ def topic_filter(topics: str) -> Filter:
     if levels[0] in (ANY_LEVEL, ANY_LEVELS):
         sets[level_name(1)] = NOT_HIDDEN
         tests.append(NOT_HIDDEN_TEST)
-    if ANY_LEVEL not in levels and levels[-1] != ANY_LEVELS:
+    is_exact = ANY_LEVEL not in levels and levels[-1] != ANY_LEVELS
+    if is_exact:
         sets[TOPIC] = _only(topics)
-        tests.append(Compare("=", Attribute(TOPIC), Literal(topics)))
     for place, level in enumerate(levels, 1):
         if level not in (ANY_LEVEL, ANY_LEVELS):
             sets[level_name(place)] = _only(level)
@@ -98,7 +98,8 @@ def topic_filter(topics: str) -> Filter:
     count = max(1, len(levels) - open_ended)
     sets[LEVELS] = _count(count, open_ended)
     tests.append(_count_test(count, open_ended))
-    return Filter(And(tuple(tests)), (Box(sets),))
+    condition = Compare("=", attribute(TOPIC), Literal(topics)) if is_exact else And(tuple(tests))  # the shortest
+    return Filter(condition, (Box(sets),))
 
 
 def problem_of(error: FilterError | ProtocolError) -> str:
@@ -113,7 +114,7 @@ def _only(text: str) -> Strings:
 
 @lru_cache(MOST_REMEMBERED)
 def _level_test(place: int, level: str) -> Condition:
-    return Compare("=", Attribute(level_name(place)), Literal(level))
+    return Compare("=", attribute(level_name(place)), Literal(level))
 
 
 @lru_cache(MOST_REMEMBERED)
@@ -123,4 +124,4 @@ def _count(count: int, open_ended: bool) -> Numbers:
 
 @lru_cache(MOST_REMEMBERED)
 def _count_test(count: int, open_ended: bool) -> Condition:
-    return Compare(">=" if open_ended else "=", Attribute(LEVELS), Literal(count))
+    return Compare(">=" if open_ended else "=", attribute(LEVELS), Literal(count))
