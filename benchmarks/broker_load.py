@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.broker_peers import Running
+from overstory.wire.encode import varint
 
 PAYLOAD = 200  # bytes
 SETTLE = 0.2  # seconds for a broker to take note of subscriptions that it has acknowledged
@@ -156,9 +157,7 @@ def _text(data: bytes) -> bytes:
 
 
 def _framed(first: int, body: bytes) -> bytes:
-    size = len(body)
-    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
-    return bytes([first]) + length + body
+    return bytes([first]) + varint(len(body)) + body
 
 
 def connect(name: bytes, version: int) -> bytes:
@@ -172,13 +171,13 @@ def subscribe(filters: Sequence[bytes], qos: int, version: int, where: bytes | N
     properties = b"" if version == 4 else b"\0"
     if where is not None:
         pair = b"\x26" + _text(b"$where") + _text(where)
-        properties = bytes([len(pair)]) + pair
+        properties = varint(len(pair)) + pair
     return _framed(0x82, b"\0\1" + properties + b"".join(_text(wanted) + bytes([qos]) for wanted in filters))
 
 
 def publish(topic: bytes, version: int, qos: int = 0, pairs: Sequence[tuple[bytes, bytes]] = ()) -> bytes:
     """A PUBLISH, with a packet identifier to be filled in if it has a QoS."""
     properties = b"".join(b"\x26" + _text(name) + _text(value) for name, value in pairs)
-    written = b"" if version == 4 else bytes([len(properties)]) + properties
+    written = b"" if version == 4 else varint(len(properties)) + properties
     identifier = b"\0\1" if qos else b""
     return _framed(0x32 if qos else 0x30, _text(topic) + identifier + written + b"x" * PAYLOAD)

@@ -28,6 +28,7 @@ allow_anonymous true
 max_inflight_messages 0
 max_queued_messages 0
 persistence false
+set_tcp_nodelay true
 log_type none
 """
 NATS = """
