@@ -1,6 +1,19 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import bounds, containment, filters, index, million, pipeline, replay, routing, scale, steiner, trees
+from benchmarks import (
+    bounds,
+    broker,
+    containment,
+    filters,
+    index,
+    million,
+    pipeline,
+    replay,
+    routing,
+    scale,
+    steiner,
+    trees,
+)
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -28,4 +41,9 @@ SUBJECTS: dict[str, Subject] = {
     "route-publish": routing.publish,
     "route-experiment": routing.experiment,
     "replay": replay.churn,
+    "broker": broker.throughput,
+    "broker-filters": broker.filters,
+    "broker-tick": broker.tick,
+    "broker-latency": broker.latency,
+    "broker-memory": broker.memory,
 }

@@ -120,6 +120,25 @@ class VersionError(RoutingError):
     """A subscription or an advertisement says something else than it did under the same id and version."""
 
 
+class ProtocolError(OverstoryError):
+    """A peer broke the rules of MQTT, or asked for something that is not to be had. ``code`` is the reason code."""
+
+    def __init__(self, code: int, problem: str) -> None:
+        super().__init__(code, problem)
+        self.code, self.problem = code, problem
+
+    def __str__(self) -> str:
+        return f"{self.problem} (MQTT reason code 0x{self.code:02X})"
+
+
+class BrokerError(OverstoryError):
+    """The broker cannot start, or cannot go on: a port in use, a disk that is full."""
+
+
+class DisconnectedError(OverstoryError):
+    """The connection to the broker is gone, or could not be made."""
+
+
 class EngineError(OverstoryError):
     """Spark cannot be started, or a job of it failed."""
 

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from overstory import cli
+from overstory.broker.config import Config
+from overstory.broker.pressure import Limits as BrokerLimits
 from overstory.filters import DIALECTS, Limits
 from overstory.filters.operators import (
     COMPARISON_TOKENS,
@@ -33,6 +35,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/*
 README = (ROOT / "README.md").read_text()
 FILTERS = (ROOT / "docs" / "filters.md").read_text()
 SCENARIOS = (ROOT / "docs" / "scenarios.md").read_text()
+BROKER = (ROOT / "docs" / "broker.md").read_text()
 LAB = (ROOT / "docs" / "lab.md").read_text()
 
 
@@ -87,6 +90,17 @@ def test_every_command_is_documented() -> None:
         assert f"overstory {command}" in written, command
     for verb in ("eval", "covers", "explain", "bench"):
         assert f"overstory filter {verb}" in written, verb
+
+
+def test_every_setting_of_the_broker_is_documented_with_its_default() -> None:
+    table = dict(re.findall(r"^\| `([\w.]+)` \| `?([^|`]+)`? \|", BROKER, re.MULTILINE))
+    settings = {field.name: field.default for field in msgspec.structs.fields(Config) if field.name != "limits"}
+    settings |= {f"limits.{field.name}": field.default for field in msgspec.structs.fields(BrokerLimits)}
+    settings["types"] = None
+    assert {name: table.get(name) for name in settings} == {
+        name: "none" if default is None else f'"{default}"' if isinstance(default, str) else str(default)
+        for name, default in settings.items()
+    }
 
 
 def test_every_column_and_planner_is_documented() -> None:

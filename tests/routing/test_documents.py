@@ -6,7 +6,7 @@ from overstory.routing.policies import SUMMARIES
 from overstory.routing.router import Router
 
 PAGE = (Path(__file__).parents[2] / "docs" / "routing.md").read_text()
-NOT_INPUTS = {"statistics", "filters", "is_waiting", "match", "decide", "note", "came_in_vain"}
+NOT_INPUTS = {"statistics", "filters", "is_waiting", "is_moving", "match", "decide", "note", "came_in_vain"}
 
 
 def test_every_policy_is_documented() -> None:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
+from overstory.cli import bench as bench_command
+from overstory.cli import broker as broker_command
 from overstory.cli import bursts as bursts_command
 from overstory.cli import demo as demo_command
 from overstory.cli import diff as diff_command
@@ -20,7 +22,9 @@ from overstory.cli import explain as explain_command
 from overstory.cli import filter as filter_command
 from overstory.cli import lab as lab_command
 from overstory.cli import plan as plan_command
+from overstory.cli import pub as pub_command
 from overstory.cli import scenario as scenario_command
+from overstory.cli import sub as sub_command
 from overstory.cli.output import print_error
 from overstory.errors import InfeasibleError, OverstoryError, StalePlanError, UsageError
 from overstory.model.naming import near_words
@@ -36,6 +40,10 @@ COMMANDS = (
     bursts_command,
     lab_command,
     filter_command,
+    broker_command,
+    pub_command,
+    sub_command,
+    bench_command,
 )
 
 

@@ -34,6 +34,7 @@ from overstory.filters.syntax import (
     Or,
     Signed,
     Value,
+    attribute,
 )
 
 ONLY_CONDITIONS = frozenset((Compare, In, LikeTest, IsNull, HasAny, Not, And, Or))
@@ -175,7 +176,7 @@ class Parser(Tokens):
         token = self.tokens[start]
         if token.isidentifier() and self.tokens[start + 1] != "(" and self.words[start] not in RESERVED:
             self.index = start + 1  # a plain name, as nearly all are
-            left: Node = Attribute(token)
+            left: Node = attribute(token)
         else:
             left = PRIMARIES.get(token[:1], Parser.name)(self)
         while (operator := self.tokens[self.index]) in BINDING and BINDING[operator] > loosest:
@@ -219,7 +220,7 @@ class Parser(Tokens):
     def name(self) -> Node:
         token = self.tokens[self.index]
         if token[:1] == '"':
-            return Attribute(self.quoted_name())
+            return attribute(self.quoted_name())
         if not starts_name(token):
             missing = token in (END, ")", ",") or token in COMPARISON_TOKENS
             self.wrong("expected a value" if missing else f"{token!r} is not expected here")
@@ -232,7 +233,7 @@ class Parser(Tokens):
         if not token.isascii() and not is_bare_name(token):
             self.wrong_character(token)
         self.index += 1
-        return self.call(word) if self.tokens[self.index] == "(" else Attribute(token)
+        return self.call(word) if self.tokens[self.index] == "(" else attribute(token)
 
     def wrong_character(self, name: str) -> NoReturn:
         bad = next(i for i, c in enumerate(name) if not f"_{c}".replace("$", "_").replace(".", "_").isidentifier())

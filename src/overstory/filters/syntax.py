@@ -4,6 +4,8 @@
 normal form too large knows the token where it stands, its ``position``.
 """
 
+import sys
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -13,6 +15,12 @@ from overstory.filters.like import Like
 
 class Attribute(msgspec.Struct, frozen=True, gc=False):
     name: str
+
+
+@lru_cache(4096)
+def attribute(name: str) -> Attribute:
+    """The attribute of this name. Many filters ask about few attributes, and share them."""
+    return Attribute(sys.intern(name))
 
 
 class Literal(msgspec.Struct, frozen=True, gc=False, eq=False):

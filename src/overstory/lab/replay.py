@@ -37,6 +37,7 @@ from overstory.model.network import Ints
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.spanning import minimum_spanning_tree
+from overstory.model.topics import TOPIC, topic_attributes
 from overstory.pipeline.history import TIME, Change, Timeline, timeline_of
 from overstory.routing.messages import Output
 from overstory.routing.policies import active
@@ -199,6 +200,8 @@ class Stage:
             what = f"event {event['$id']} is published by client {client}, which is not there at that time"
             raise DataError("traffic cannot be replayed:", [Problem("events", None, "$publisher", what)])
         attributes = {name: value for name, value in event.items() if not name.startswith("$")}
+        if isinstance(attributes.get(TOPIC), str):
+            attributes |= topic_attributes(attributes[TOPIC])
         self.wiring.size = event["$bytes"]
         advertisement = client if client in self.clients.announced else -1
         self.wiring.publish(broker, client, event["$id"], attributes, advertisement)

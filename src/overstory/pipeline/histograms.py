@@ -89,7 +89,7 @@ def filter_channels(index: Matcher) -> ChannelOf:
     """By event, the number of the one filter of an index that it matches."""
 
     def channel_of(batch: pa.RecordBatch) -> Ints:
-        offsets, found = index.match_batch(batch_of(batch))
+        offsets, found = index.match_batch(batch_of(batch, asked=index.numbers))
         counts = np.diff(offsets)
         channel = np.where(counts > 1, SEVERAL, NOWHERE)
         channel[counts == 1] = found[offsets[:-1][counts == 1]]

@@ -114,7 +114,7 @@ def matching(name: str, brokers: tuple[Ints, Ints] | None) -> Callable[[Batches]
         index = opened(name)
         for batch in batches:
             if batch.num_rows:
-                offsets, found = index.match_batch(batch_of(batch, _extra(batch, brokers)))
+                offsets, found = index.match_batch(batch_of(batch, _extra(batch, brokers), index.numbers))
                 yield reduce_batch(batch, offsets, found)
 
     return match
@@ -126,7 +126,7 @@ def matching_shard(
     def match(batches: Batches) -> Iterator[pa.RecordBatch]:
         index = opened(name)
         for batch in batches:
-            offsets, found = index.match_batch(batch_of(batch, _extra(batch, brokers)))
+            offsets, found = index.match_batch(batch_of(batch, _extra(batch, brokers), index.numbers))
             sets = _lists(offsets, found * shards + shard)
             columns = [batch.column(name) for name in PARTIAL.names[:-1]]
             yield pa.RecordBatch.from_arrays([*columns, sets], schema=PARTIAL)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from overstory.filters import Filter, Limits, parse_filter
 from overstory.filters.boxes import Box
+from overstory.model.topics import LEVELS, TOPIC, level_place
 from overstory.pipeline.match import BROKER
 
 ABSENT = parse_filter("x IS NULL")
@@ -39,10 +40,17 @@ class Possible:
         for name in names:
             if len(boxes) > MOST_BOXES:
                 return None
-            values = self.values[name] if name in self.values else _renamed(name, ABSENT)
+            values = self.values[name] if name in self.values else self._derived(name)
             found = [box.intersect(value) for box in boxes for value in values]
             boxes = tuple(box for box in found if box is not None)
         return Filter(wanted.condition, boxes)
+
+    def _derived(self, name: str) -> list[Box]:
+        """What can be in an attribute that is no column: levels of a topic, if there are topics."""
+        type_ = pa.int64() if name == LEVELS else pa.string() if level_place(name) is not None else None
+        if type_ is None or TOPIC not in self.values:
+            return _renamed(name, ABSENT)
+        return _renamed(name, ABSENT, *_values(type_))
 
 
 def _values(type_: pa.DataType) -> list[Filter]:

@@ -139,7 +139,7 @@ def _reduced(events: pa.RecordBatch, predicates: Predicates, brokers: tuple[Ints
     if brokers is not None and predicates.uses(BROKER):
         publishers, theirs = brokers
         extra = {BROKER: theirs[np.searchsorted(publishers, np.asarray(events.column("$publisher")))]}
-    return reduce_batch(events, *index.match_batch(batch_of(events, extra)))
+    return reduce_batch(events, *index.match_batch(batch_of(events, extra, index.numbers)))
 
 
 def parts_of(ids: Ints) -> Ints:

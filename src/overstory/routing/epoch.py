@@ -86,6 +86,11 @@ class Epoch:
 
     # Events that enter here
 
+    @property
+    def entrances(self) -> tuple[FilterIndex, list[int]] | None:
+        """The index of the flows' event predicates, and the flow of each; None if all events enter the late flow."""
+        return None if self._takes_all else (self._entrances, self._numbers)
+
     def entered(self, frames: Frames) -> Iterator[tuple[int, Flows]]:
         """The event and the flows of each frame that enters here."""
         if self._takes_all:

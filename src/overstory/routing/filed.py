@@ -49,6 +49,11 @@ class Filed:
             self._waiting.clear()
         return self._index
 
+    @property
+    def by_place(self) -> Ints:
+        """The number of each filter, by its number in the index."""
+        return self._numbers
+
     def numbers(self, places: Ints) -> Ints:
         """The numbers of filters, by their numbers in the index."""
         found: Ints = self._numbers[places]

@@ -73,6 +73,11 @@ class Moves:
         self._flushes: dict[Round, PendingFlush] = {}
         self._probed: dict[tuple[int, Attempt, int], float] = {}  # when the probe of each attempt and flow came
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether a subscription whose host this broker is is on the move."""
+        return bool(self._moving)
+
     def start(self, id_: int, targets: tuple[int, ...]) -> list[Output]:
         """Starts to move a subscription to other flows, or tries the present step again if the move has started."""
         state, targets = self._state, tuple(sorted(set(targets)))

@@ -211,7 +211,7 @@ class Router:
         self.state.said_drained.discard(number)
         self._moves.forget(number)
         for id_, home in list(self.state.homes.items()):
-            home.joined = {joined for joined in home.joined if joined[0] != number}
+            home.joined = self.state.same(frozenset(joined for joined in home.joined if joined[0] != number))
             if not home.joined and (self.state.epochs or home.planned):  # else it waits for the next plan
                 del self.state.homes[id_]
         return []
@@ -275,7 +275,8 @@ class Router:
             return []
         late = {number: epoch.flows[LATE] for number, epoch in self.state.epochs.items()}
         outputs: list[Output] = []
-        self.state.homes[id_] = Home(client, version, wanted, no_local, {(number, LATE) for number in late})
+        joined = self.state.same(frozenset((number, LATE) for number in late))
+        self.state.homes[id_] = Home(client, version, wanted, no_local, joined)
         for number, flow in late.items():
             orders = flow.subscribe(client, (id_, version), wanted, self.state.now, client=True, no_local=no_local)
             outputs += self.state.messages(number, LATE, orders)
@@ -474,6 +475,11 @@ class Router:
             self._renewed = now
             outputs += self._renewals(before - 2 * self.lease)
         return outputs
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a subscription is on the move between flows."""
+        return self._moves.is_moving
 
     @property
     def is_waiting(self) -> bool:

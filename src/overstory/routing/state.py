@@ -1,6 +1,7 @@
 """The state of a router, and the few changes of state that all inputs are made of."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -30,6 +31,9 @@ from overstory.routing.policy import Policy
 from overstory.routing.share import Member
 from overstory.routing.tombstones import Tombstones
 
+Memberships: TypeAlias = frozenset[tuple[int, int]]  # epochs and flows
+MOST_SHARED = 1000  # sets of memberships; most subscriptions have one of a few
+
 
 class Home(msgspec.Struct):
     """A subscription whose client is at this broker, its host, and the flows that it has joined."""
@@ -38,7 +42,7 @@ class Home(msgspec.Struct):
     version: int
     filter: Filter
     no_local: bool
-    joined: set[tuple[int, int]]  # epoch and flow
+    joined: Memberships
     planned: bool = False  # the subscription came with a plan; no client has made it here
 
 
@@ -63,6 +67,13 @@ class State:
         self.too_early: dict[int, int] = {}  # the latest epoch of which a neighbour spoke before it was installed here
         self.dropped = 0  # messages that came too early
         self.said_drained: set[int] = set()  # epochs of which the shell knows that they have drained
+        self._memberships: dict[Memberships, Memberships] = {}
+
+    def same(self, joined: Memberships) -> Memberships:
+        """The set that stands for all that equal it: many subscriptions share one, and its memory."""
+        if len(self._memberships) > MOST_SHARED:
+            self._memberships.clear()
+        return self._memberships.setdefault(joined, joined)
 
     @property
     def up(self) -> set[int]:
@@ -137,7 +148,9 @@ class State:
                 home = None
             if home is None:
                 whole = first.filter.union(*[member.filter for member in members[1:]]) if members[1:] else first.filter
-                home = self.homes[id_] = Home(first.client, first.version, whole, first.no_local, set(), planned=True)
+                home = self.homes[id_] = Home(
+                    first.client, first.version, whole, first.no_local, frozenset(), planned=True
+                )
             if home.version == first.version:
                 for member in members:
                     outputs += self.join(epoch, home, id_, member.flow, member.filter)
@@ -149,7 +162,7 @@ class State:
     def join(self, epoch: Epoch, home: Home, id_: int, flow: int, wanted: Filter) -> list[Output]:
         """A client's subscription joins one flow, with the part of its filter that the flow serves."""
         number, key = epoch.share.epoch, (id_, home.version)
-        home.joined.add((number, flow))
+        home.joined = self.same(home.joined | {(number, flow)})
         orders = epoch.flows[flow].subscribe(home.client, key, wanted, self.now, client=True, no_local=home.no_local)
         return self.messages(number, flow, orders)
 
@@ -171,7 +184,7 @@ class State:
             seen = epoch.window.take(epoch.table.serial(entry.number), self.now)
             if (seen.advertisements >= 0).all():  # else some came from a publisher whose place in the tree is unknown
                 prunes = self.policy.prunes(seen, epoch.flows[flow].matched_by(entry.filter))
-        home.joined.discard((number, flow))
+        home.joined = self.same(home.joined - {(number, flow)})
         orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn)
         return self.messages(number, flow, orders)
 

@@ -102,6 +102,25 @@ class Table:
         """The numbers of entries, by their numbers in the index."""
         return self._filed.numbers(places)
 
+    def columns(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """The table as kernels read it: by place in the index the entry; of each entry its way and its serial; of each
+        way the place of its flow, and its peer. To be asked for again after each change."""
+        return self._filed.by_place, self._way, self._serial, self._ways.flow, self._ways.peer
+
+    def subscription(self, number: int) -> int:
+        """The subscription of an entry, NONE if no client here has it."""
+        return int(self._subscription[number])
+
+    @property
+    def flows(self) -> Sequence[int]:
+        """The flows that entries are in. A place in this never changes."""
+        return self._ways.flows
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether some entries send no copy, since rows of the plan decide on that."""
+        return self._silent > 0
+
     def match(self, frames: Frames, asked: Bools | None = None) -> Matches:
         """The entries that match each frame, in whatever flow; nothing for frames that are not ``asked`` for."""
         if asked is None or asked.all():

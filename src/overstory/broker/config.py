@@ -1,0 +1,66 @@
+"""What an operator may set, in a TOML file. Everything has a default."""
+
+from pathlib import Path
+
+import msgspec
+
+from overstory.broker.pressure import Limits
+from overstory.errors import UsageError
+from overstory.wire.attributes import READERS
+
+DEFAULT_LISTEN = "127.0.0.1:1883"
+MOST_BROKERS = 1 << 22
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of a broker."""
+
+    listen: str = DEFAULT_LISTEN  # address and port; port 0: any that is free
+    number: int = 0  # of this broker
+    store: str | None = None  # the file for what survives a restart; without one, nothing does
+    monitor: str | None = None  # address and port of /metrics and /healthz
+    log: str = "info"  # info, or warning for less
+    types: dict[str, str] = {}  # of user properties: string, number or boolean; the others are untyped
+    limits: Limits = Limits()
+
+
+def read_config(path: str) -> Config:
+    """Reads a configuration file. Raises a ``UsageError`` that says what is wrong with it."""
+    try:
+        config = msgspec.toml.decode(Path(path).read_bytes(), type=Config)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}; give the path of a TOML file") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no configuration of a broker: {error}; see docs/broker.md") from None
+    return checked(config, path)
+
+
+def checked(config: Config, where: str = "the configuration") -> Config:
+    """The configuration, if it can be. Raises a ``UsageError`` otherwise."""
+    address_of(config.listen)
+    if config.monitor is not None:
+        address_of(config.monitor)
+    for name, type_ in config.types.items():
+        if type_ not in READERS:
+            raise UsageError(f"{where}: {name} is declared as '{type_}'; the types are {', '.join(READERS)}")
+    if not 0 <= config.number < MOST_BROKERS:
+        raise UsageError(f"{where}: the number of a broker is from 0 to {MOST_BROKERS - 1:,}, not {config.number}")
+    if config.log not in ("info", "warning"):
+        raise UsageError(f"{where}: log is info or warning, not '{config.log}'")
+    for field in msgspec.structs.fields(Limits):
+        if getattr(config.limits, field.name) < (0 if field.name in MAY_BE_ZERO else 1):
+            raise UsageError(f"{where}: the limit {field.name} is too small")
+    if config.limits.receive_max > 65535 or config.limits.topic_aliases > 65535 or config.limits.keep_alive > 65535:
+        raise UsageError(f"{where}: receive_max, topic_aliases and keep_alive are at most 65535")
+    return config
+
+
+MAY_BE_ZERO = ("keep_alive", "session_expiry", "topic_aliases", "connections", "subscriptions")
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """The host and the port of an address."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"'{text}' is no address; write it as HOST:PORT, such as {DEFAULT_LISTEN}")
+    return host.strip("[]") or "0.0.0.0", int(port)

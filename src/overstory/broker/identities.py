@@ -1,0 +1,138 @@
+"""What survives a restart: who is who, the sessions that are kept, their messages, and retained messages. In SQLite.
+
+Changes come from the journal as named statements, many in one transaction. ``recall`` brings a broker's memory back.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from overstory.broker import subscribing
+from overstory.broker.journal import Change
+from overstory.broker.message import Message
+from overstory.broker.session import FOR_EVER, RELEASED, Delivery, Session
+from overstory.broker.state import State
+from overstory.broker.subscribing import Wish
+from overstory.errors import BrokerError, OverstoryError
+from overstory.wire.packets import Asked, Will
+
+FORMAT = 1
+TABLES = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER);
+CREATE TABLE IF NOT EXISTS sessions (number INTEGER PRIMARY KEY, client_id TEXT UNIQUE, expiry INTEGER, ends REAL,
+    away INTEGER, will BLOB);
+CREATE TABLE IF NOT EXISTS subscriptions (number INTEGER PRIMARY KEY, session INTEGER, options BLOB);
+CREATE INDEX IF NOT EXISTS subscriptions_of ON subscriptions (session);
+CREATE TABLE IF NOT EXISTS deliveries (session INTEGER, sequence INTEGER, packet_id INTEGER, state INTEGER,
+    delivery BLOB, PRIMARY KEY (session, sequence)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS received (session INTEGER, packet_id INTEGER, PRIMARY KEY (session, packet_id))
+    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message BLOB) WITHOUT ROWID;
+"""
+STATEMENTS = {
+    "counter": ("INSERT OR REPLACE INTO meta VALUES ('counter', ?)",),
+    "session": ("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)",),
+    "subscribe": ("INSERT OR REPLACE INTO subscriptions (session, number, options) VALUES (?, ?, ?)",),
+    "unsubscribe": ("DELETE FROM subscriptions WHERE number = ?",),
+    "deliver": ("INSERT INTO deliveries (session, sequence, packet_id, state, delivery) VALUES (?, ?, ?, 0, ?)",),
+    "send": ("UPDATE deliveries SET packet_id = ?, state = ? WHERE session = ? AND sequence = ?",),
+    "done": ("DELETE FROM deliveries WHERE session = ? AND sequence = ?",),
+    "received": ("INSERT OR IGNORE INTO received VALUES (?, ?)",),
+    "released": ("DELETE FROM received WHERE session = ? AND packet_id = ?",),
+    "retain": ("INSERT OR REPLACE INTO retained VALUES (?, ?)",),
+    "unretain": ("DELETE FROM retained WHERE topic = ?",),
+    "end": (
+        "DELETE FROM sessions WHERE number = ?",
+        "DELETE FROM subscriptions WHERE session = ?",
+        "DELETE FROM deliveries WHERE session = ?",
+        "DELETE FROM received WHERE session = ?",
+    ),
+}
+
+
+class Store:
+    """The file. ``write`` may be called from another thread, by one at a time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(TABLES)
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (FORMAT,))
+        except (sqlite3.Error, OSError) as error:
+            raise BrokerError(
+                f"cannot use {path} as a store: {error}; name another file, or stop who uses it"
+            ) from None
+        if self.meta("format") != FORMAT:
+            raise BrokerError(f"{path} is a store of another version of Overstory; name another file")
+
+    def meta(self, name: str) -> int:
+        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def write(self, changes: Iterable[Change]) -> None:
+        """Writes changes in one transaction: all of them or, with a ``BrokerError``, none."""
+        try:
+            self._db.execute("BEGIN")
+            for name, values in changes:
+                for statement in STATEMENTS[name]:
+                    self._db.execute(statement, values)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise BrokerError(f"cannot write to {self.path}: {error}; make room, or check its disk") from None
+
+    def rows(self, query: str, *values: object) -> list[Any]:
+        return self._db.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def recall(state: State, store: Store) -> None:
+    """Brings back what was kept. Whoever was connected when the broker went down is away since now."""
+    notes, state.journal.keeps = state.journal.keeps, False
+    try:
+        for (blob,) in store.rows("SELECT message FROM retained"):
+            state.retained.keep(msgspec.msgpack.decode(blob, type=Message))
+        for row in store.rows("SELECT number, client_id, expiry, ends, away, will FROM sessions"):
+            _recall_session(state, store, row)
+    except (msgspec.MsgspecError, OverstoryError) as error:
+        raise BrokerError(f"{store.path} holds something that cannot be read: {error}") from None
+    finally:
+        state.journal.keeps = notes
+
+
+def _recall_session(state: State, store: Store, row: tuple[int, str, int, float | None, int, bytes]) -> None:
+    number, client_id, expiry, ends, was_away, will = row
+    session = state.sessions[client_id] = state.away[client_id] = Session(client_id, number, state.house)
+    session.expiry = expiry
+    session.ends = ends if was_away or expiry == FOR_EVER else state.now + expiry
+    left = msgspec.msgpack.decode(will, type=Will | None)
+    if left is not None and not was_away:
+        state.wills.wait(session, left, state.now + min(left.properties.get("will_delay_interval", 0), expiry))
+    for subscription, options in store.rows(
+        "SELECT number, options FROM subscriptions WHERE session = ? ORDER BY number", number
+    ):
+        asked, identifier, where, version = msgspec.msgpack.decode(options, type=tuple[Asked, int, str | None, int])
+        subscribing.restore(state, session, Wish(asked, where, identifier), (subscription, version))
+    found = store.rows(
+        "SELECT sequence, packet_id, state, delivery FROM deliveries WHERE session = ? ORDER BY sequence", number
+    )
+    for sequence, packet_id, at, blob in found:
+        delivery = msgspec.msgpack.decode(blob, type=Delivery)
+        delivery.sequence, delivery.state = sequence, at
+        if at == RELEASED:
+            delivery.message = None
+        session.restore(delivery, packet_id)
+    session.received |= {
+        packet_id for (packet_id,) in store.rows("SELECT packet_id FROM received WHERE session = ?", number)
+    }

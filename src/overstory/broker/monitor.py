@@ -1,0 +1,71 @@
+"""A small HTTP server for those who watch: /metrics in OpenMetrics, /healthz."""
+
+import asyncio
+
+from overstory.broker.config import address_of
+from overstory.broker.metrics import Metrics
+from overstory.broker.server import Server
+from overstory.errors import BrokerError
+
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+PATIENCE = 5.0  # seconds for a request to come
+MOST_LINES = 100
+
+
+class Monitor:
+    """Answers GET requests about one broker."""
+
+    def __init__(self, server: Server, address: str | None) -> None:
+        self._server, self._address = server, address
+        self._metrics = Metrics(server.state)
+        self._listener: asyncio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        if self._address is None:
+            return
+        host, port = address_of(self._address)
+        try:
+            self._listener = await asyncio.start_server(self._serve, host, port)
+        except OSError as error:
+            raise BrokerError(f"cannot listen on {self._address}: {error.strerror or error}; choose another") from None
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            path = await asyncio.wait_for(_path(reader), PATIENCE)
+            status, kind, body = self._answer(path)
+            head = (
+                f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            )
+            writer.write(head.encode() + body)
+            await writer.drain()
+        except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
+            pass  # who asks badly, or goes away, gets no answer
+        finally:
+            writer.close()
+
+    def _answer(self, path: str) -> tuple[str, str, bytes]:
+        if path == "/metrics":
+            return "200 OK", OPEN_METRICS, self._metrics.text()
+        if path == "/healthz":
+            failed = self._server.failed
+            if failed is None:
+                return "200 OK", "text/plain", b"ok\n"
+            return "503 Service Unavailable", "text/plain", f"{failed}\n".encode()
+        return "404 Not Found", "text/plain", b"there are /metrics and /healthz\n"
+
+
+async def _path(reader: asyncio.StreamReader) -> str:
+    """The path of a GET request."""
+    method, path, _ = (await reader.readline()).decode("ascii").split(" ", 2)
+    for _ in range(MOST_LINES):
+        if not (await reader.readline()).strip():
+            break
+    if method != "GET":
+        raise ValueError(method)
+    return path.partition("?")[0]

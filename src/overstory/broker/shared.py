@@ -1,0 +1,33 @@
+"""Shared subscriptions: a group is one subscription to the router, and each event goes to one of its members.
+
+The hash of the event's number chooses among the members that are connected, or among all if none is. What a member has
+not acknowledged when its session ends goes to another one.
+"""
+
+import msgspec
+
+from overstory.broker.session import Session, Subscription
+from overstory.kernels.hashing import mixed
+from overstory.wire.topics import Wanted
+
+
+class Group(msgspec.Struct):
+    """The sessions that share one subscription."""
+
+    name: str
+    number: int  # the router's number of the group, as if it were a client
+    place: int  # of its slot
+    subscription: Subscription
+    members: dict[int, tuple[Session, Subscription]] = msgspec.field(default_factory=dict)  # by the client's number
+
+    def choose(self, event: int, without: int | None = None) -> tuple[Session, Subscription] | None:
+        """The member that gets an event; ``without`` is one that shall not."""
+        members = [member for number, member in self.members.items() if number != without]
+        connected = [member for member in members if member[0].link is not None]
+        among = connected or members
+        return among[(int(mixed(event)) & (2**63 - 1)) % len(among)] if among else None
+
+
+def group_name(wanted: Wanted) -> str:
+    """The name of a group. Another expression is another group."""
+    return "\0".join((wanted.group or "", wanted.topics, wanted.expression or ""))

@@ -1,0 +1,193 @@
+"""What an application holds: ``async with connect(url) as bus``.
+
+``publish`` returns once the message is safe with the broker (QoS 1 and 2), over reconnections if need be; such a
+message may then arrive twice. ``subscribe`` gives the events that match a filter. Where the broker knows no
+expressions, the bus asks for the topics and filters by itself. If the connection is lost, the bus reconnects,
+subscribes again, and says so to nobody; only when it has tried for ``patience`` seconds, readers and publishers get a
+``DisconnectedError``.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import msgspec
+
+from overstory.client.connection import Connection, open_connection
+from overstory.client.event import Event
+from overstory.client.subscriptions import Subscription
+from overstory.errors import DisconnectedError, ProtocolError, UsageError
+from overstory.wire.packets import Connect, Properties, Publish, SubAck, Subscribe, Unsubscribe
+from overstory.wire.topics import FILTERS
+
+PORT = 1883
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds between attempts to reconnect
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How a bus connects."""
+
+    host: str
+    port: int
+    client_id: str = ""
+    keep_alive: int = 60
+    patience: float = 60.0  # seconds
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    url: str, *, client_id: str = "", keep_alive: int = 60, patience: float = 60.0
+) -> AsyncIterator["Bus"]:
+    """Connects to the broker at ``mqtt://HOST:PORT``, for as long as the block lasts."""
+    bus = Bus(Options(*address_of(url), client_id, keep_alive, patience))
+    await bus.open()
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """The host and the port of a URL."""
+    try:
+        parts = urlsplit(url if "://" in url else f"mqtt://{url}")
+        if parts.scheme not in ("mqtt", "tcp") or not parts.hostname:
+            raise ValueError
+        return parts.hostname, parts.port or PORT
+    except ValueError:
+        raise UsageError(f"'{url}' is no address of a broker; write it as mqtt://HOST:PORT") from None
+
+
+class Bus:
+    """A connection to a broker that is made again when it is lost."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._connection: Connection | None = None
+        self._subscriptions: list[Subscription] = []
+        self._ready = asyncio.Event()
+        self._failed: DisconnectedError | ProtocolError | None = None
+        self._closing = False
+        self._again: asyncio.Task[None] | None = None
+        self.knows_expressions = False
+
+    async def open(self) -> None:
+        """Connects. Raises a ``DisconnectedError`` or, if the broker refuses, a ``ProtocolError``."""
+        options = self._options
+        made = await open_connection(options.host, options.port, {}, lambda: Connection(self._come, self._lost))
+        answer = await made.open(Connect(options.client_id, keep_alive=options.keep_alive))
+        self.knows_expressions = FILTERS in answer.properties.get("user_properties", ())
+        self._connection = made
+        for text in dict.fromkeys(self._asked(subscription) for subscription in self._subscriptions):
+            await self._subscribe(made, text)
+        self._ready.set()
+
+    async def close(self) -> None:
+        """Disconnects."""
+        self._closing = True
+        if self._again is not None:
+            self._again.cancel()
+        for subscription in self._subscriptions:
+            subscription.end()
+        if self._connection is not None:
+            self._connection.close()
+        self._ready.set()
+
+    async def publish(self, event: Event, *, qos: int = 1, retain: bool = False) -> None:
+        """Publishes an event. With QoS 1 or 2 it is safe with the broker when this returns."""
+        while True:
+            connection = await self._present()
+            try:
+                await connection.publish(lambda packet_id: event.to_publish(qos, retain, packet_id), qos)
+                return
+            except DisconnectedError:
+                if self._closing:
+                    raise
+
+    async def subscription(self, where: str | None = None, *, topics: str = "#", qos: int = 1) -> Subscription:
+        """A subscription that the broker has acknowledged. Raises a ``FilterError`` for a filter that is none."""
+        made = Subscription(topics, where, qos)
+        connection = await self._present()
+        self._subscriptions.append(made)
+        try:
+            await self._subscribe(connection, self._asked(made))
+        except ProtocolError:
+            self._subscriptions.remove(made)
+            raise
+        return made
+
+    async def subscribe(self, where: str | None = None, *, topics: str = "#", qos: int = 1) -> AsyncIterator[Event]:
+        """The events that match an expression, a topic filter, or both, for as long as they are read."""
+        made = await self.subscription(where, topics=topics, qos=qos)
+        try:
+            async for event in made:
+                yield event
+        finally:
+            await self.unsubscribe(made)
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Ends a subscription."""
+        if subscription not in self._subscriptions:
+            return
+        self._subscriptions.remove(subscription)
+        subscription.end()
+        text = self._asked(subscription)
+        connection = self._connection
+        if connection is None or connection.lost or text in map(self._asked, self._subscriptions):
+            return
+        with contextlib.suppress(DisconnectedError):
+            await connection.ask(lambda packet_id: Unsubscribe(packet_id, (text[0],)))
+
+    def _asked(self, subscription: Subscription) -> tuple[str, int]:
+        asked = subscription.asked(self.knows_expressions)
+        return asked.filter, asked.qos
+
+    async def _subscribe(self, connection: Connection, asked: tuple[str, int]) -> None:
+        subscription = next(one for one in self._subscriptions if self._asked(one) == asked)
+        given = (subscription.asked(self.knows_expressions),)
+        answer = await connection.ask(lambda packet_id: Subscribe(packet_id, given))
+        assert isinstance(answer, SubAck)
+        if answer.codes[0] > 2:
+            reason: Properties = answer.properties
+            raise ProtocolError(answer.codes[0], str(reason.get("reason_str", f"the broker refuses {asked[0]}")))
+
+    async def _present(self) -> Connection:
+        """The connection, once there is one."""
+        while True:
+            await self._ready.wait()
+            if self._failed is not None:
+                raise self._failed
+            if self._closing:
+                raise DisconnectedError("the bus is closed")
+            if self._connection is not None and self._connection.lost is None:
+                return self._connection
+            self._ready.clear()
+
+    def _come(self, packet: Publish) -> None:
+        for subscription in self._subscriptions:
+            subscription.take(packet)
+
+    def _lost(self, error: DisconnectedError) -> None:
+        self._ready.clear()
+        if not self._closing and self._connection is not None:
+            self._again = asyncio.get_running_loop().create_task(self._reconnect(error))
+
+    async def _reconnect(self, error: DisconnectedError | ProtocolError) -> None:
+        """Tries again and again, ever more slowly, until the patience ends."""
+        until, pause = time.monotonic() + self._options.patience, FIRST_PAUSE
+        self._connection = None
+        while time.monotonic() < until:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                await self.open()
+                return
+            except (DisconnectedError, ProtocolError) as last:
+                self._connection, error = None, last
+        self._failed = error
+        ended = error if isinstance(error, DisconnectedError) else DisconnectedError(str(error))
+        for subscription in self._subscriptions:
+            subscription.end(ended)
+        self._ready.set()
