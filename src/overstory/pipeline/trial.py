@@ -16,7 +16,7 @@ from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.pipeline.columns import batch_of
 from overstory.pipeline.entries import Entries, clients_of_flows, entries_of, is_priced
-from overstory.pipeline.match import BROKER, reduce_batch
+from overstory.pipeline.match import BROKER, ROWS, reduce_batch
 from overstory.pipeline.predicates import Predicates, index_of
 from overstory.pipeline.rules import Metered, listed, metered
 from overstory.pipeline.score import costs_of, counted
@@ -78,6 +78,8 @@ def _header_bytes(known: Metered, rows: pa.RecordBatch, totals: Totals) -> int:
 
 def reduced_here(events: pa.RecordBatch, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> pa.RecordBatch:
     """Matches some events in this process and reduces them, as the pipeline does with the log."""
+    if not events.num_rows:
+        return pa.RecordBatch.from_pylist([], schema=ROWS)
     index = index_of(predicates.texts)
     extra = None
     if brokers is not None and predicates.uses(BROKER):
