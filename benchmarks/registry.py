@@ -1,6 +1,19 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
-from benchmarks import bounds, containment, filters, index, million, pipeline, replay, routing, scale, steiner, trees
+from benchmarks import (
+    bounds,
+    containment,
+    filters,
+    index,
+    million,
+    pipeline,
+    replay,
+    routing,
+    scale,
+    steered,
+    steiner,
+    trees,
+)
 from benchmarks.measure import Subject
 
 SUBJECTS: dict[str, Subject] = {
@@ -22,6 +35,10 @@ SUBJECTS: dict[str, Subject] = {
     "steiner-route": steiner.route,
     "steiner-library": steiner.library,
     "steiner-opt": steiner.opt,
+    "steered": steered.quality,
+    "steered-boxes": steered.boxes,
+    "steered-entry": steered.entry,
+    "steered-score": steered.score,
     "trees": trees.quality,
     "trees-speed": trees.speed,
     "route-subscribe": routing.subscribe,
