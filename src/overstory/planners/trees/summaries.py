@@ -25,6 +25,8 @@ from overstory.planners.trees.spelling import within_limits
 
 Words = NDArray[np.uint64]
 EVENTS = 2_048  # of the log, by which growth is judged
+FREE = -1  # of an attribute that a box does not constrain
+NEVER = np.iinfo(np.int64).max
 ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -56,39 +58,44 @@ class Summarising:
 
     def merged(self, boxes: Sequence[Box]) -> list[Box]:
         """At most ``most`` boxes that hold these."""
-        kept = list(boxes)
-        if len(kept) <= self.most:
-            return kept
-        masks = np.stack([self.inside(box) for box in kept])
-        growth = np.full((len(kept), len(kept)), np.iinfo(np.int64).max)
-        for at in range(len(kept)):
-            self._compare(kept, masks, growth, at, range(at))
-        alive = len(kept)
-        while alive > self.most:
-            low, high = sorted(divmod(int(growth.argmin()), len(kept)))
+        if len(boxes) <= self.most:
+            return list(boxes)
+        kept, sides = list(boxes), self._sides(boxes)
+        growth = np.stack([self._growth(sides, at) for at in range(len(kept))])
+        growth[np.triu_indices(len(kept))] = NEVER
+        alive = np.ones(len(kept), bool)
+        for _ in range(len(kept) - self.most):
+            high, low = divmod(int(growth.argmin()), len(kept))
             kept[low] = hull(kept[low], kept[high])
-            masks[low] = self.inside(kept[low])
-            growth[high, :] = growth[:, high] = np.iinfo(np.int64).max
-            kept[high] = NOWHERE
-            others = [at for at in range(len(kept)) if at != low and kept[at] is not NOWHERE]
-            self._compare(kept, masks, growth, low, others)
-            alive -= 1
-        return list(simplified_in_part([box for box in kept if box is not NOWHERE]))
+            sides.unite(low, high)
+            alive[high] = False
+            growth[high, :] = growth[:, high] = NEVER
+            row = np.where(alive, self._growth(sides, low), NEVER)
+            growth[low, :low], growth[low + 1 :, low] = row[:low], row[low + 1 :]
+        return list(simplified_in_part([kept[at] for at in np.flatnonzero(alive).tolist()]))
 
-    def _compare(self, kept: list[Box], masks: Words, growth: Ints, at: int, others: Sequence[int]) -> None:
-        """How many events more the hull of a box and each other one lets in."""
-        for other in others:
-            both = masks[at] | masks[other]
-            grown = int(np.bitwise_count(self.inside(hull(kept[at], kept[other])) & ~both).sum())
-            growth[max(at, other), min(at, other)] = grown
+    def _sides(self, boxes: Sequence[Box]) -> "_Sides":
+        """Of all boxes, by attribute; all residuals of a box count as one attribute more."""
+        names: list[str | None] = [*sorted({name for box in boxes for name in box.sets}), None]
+        kinds: dict[object, int] = {}
+        kind = np.full((len(boxes), len(names)), FREE)
+        inside = np.full((len(boxes), len(names), self.words), ALL_BITS)
+        for row, box in enumerate(boxes):
+            for column, name in enumerate(names):
+                if name is None and box.residuals:
+                    kind[row, column] = kinds.setdefault(box.residuals, len(kinds))
+                    for residual in box.residuals:
+                        inside[row, column] &= self._bits(None, residual)
+                elif name in box.sets:
+                    kind[row, column] = kinds.setdefault((name, box.sets[name].merge_key()), len(kinds))
+                    inside[row, column] = self._bits(name, box.sets[name])
+        return _Sides(kind, inside)
 
-    def inside(self, box: Box) -> Words:
-        """A bit for each event: whether the box holds it."""
-        found = np.full(self.words, ALL_BITS)
-        for name, allowed in box.sets.items():
-            found &= self._bits(name, allowed)
-        for residual in box.residuals:
-            found &= self._bits(None, residual)
+    def _growth(self, sides: "_Sides", at: int) -> Ints:
+        """By box: how many events more than the two hold are in its hull with the box ``at``."""
+        both = sides.whole[at] | sides.whole
+        grown = np.bitwise_and.reduce(sides.hulls(at), axis=1) & ~both
+        found: Ints = np.bitwise_count(grown).sum(axis=1).astype(np.int64)
         return found
 
     def _bits(self, name: str | None, condition: Any) -> Words:
@@ -102,7 +109,24 @@ class Summarising:
         return self._known[key]
 
 
-NOWHERE = Box({})  # stands where a box has become part of another: told by identity
+class _Sides:
+    """The events, as bits, that each box allows by each of its attributes."""
+
+    def __init__(self, kind: Ints, inside: Words) -> None:
+        self.kind, self.inside = kind, inside  # by box and attribute: of its value set; sets of one kind have a union
+        self.whole = np.bitwise_and.reduce(inside, axis=1)  # by box
+
+    def hulls(self, at: int) -> Words:
+        """Of one box with each, by attribute."""
+        alike = (self.kind == self.kind[at]) & (self.kind != FREE)
+        found: Words = np.where(alike[:, :, None], self.inside | self.inside[at], ALL_BITS)
+        return found
+
+    def unite(self, low: int, high: int) -> None:
+        """Puts the hull of two boxes where the first of them is."""
+        self.inside[low] = self.hulls(low)[high]
+        self.kind[low] = np.where(self.kind[low] == self.kind[high], self.kind[low], FREE)
+        self.whole[low] = np.bitwise_and.reduce(self.inside[low], axis=0)
 
 
 def attributes_of(events: pa.RecordBatch) -> list[Attributes]:
