@@ -8,7 +8,6 @@ twenty that all publications enter.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -64,8 +63,7 @@ def _carry(router: Router, batch: Batch) -> list[Frames]:
     size = len(batch)
     frames = router.enter(batch, np.arange(size), np.full(size, CLIENT))
     routed, _ = router.publish(frames)
-    left = replace(frames, header=routed.header)
-    return [left.take(*routed.to(peer), router.state.broker) for peer in np.unique(routed.peers).tolist()]
+    return [frames.sent(routed, routed.to(peer), router.state.broker) for peer in np.unique(routed.peers).tolist()]
 
 
 def _counted(flows: int) -> str:

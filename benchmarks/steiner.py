@@ -16,10 +16,11 @@ from benchmarks.trees import DATA_SETS, scenario_of
 from overstory.kernels.distances import Distances, distances_to
 from overstory.kernels.graphs import Graph, graph_of
 from overstory.kernels.steiner import BEST, EFFORTS, PLAN, ROUTE, Effort, Instances, Trees, steiner_trees, trees_with
+from overstory.kernels.steiner_router import Router, ways_of
 from overstory.lab.experiments.steinlib import read_optima
 from overstory.lab.stp import read_stp
 from overstory.lab.topologies import topology
-from overstory.model.network import Ints, Network
+from overstory.model.network import Network
 from overstory.pipeline.workbench import Workbench
 from overstory.planners.references import score_reference
 
@@ -49,8 +50,22 @@ def _routed(graph: Graph, distances: Distances, instances: Instances, size: str)
     before, earlier = _timed(lambda: trees_with(BEFORE, graph, distances, instances))
     times = taken / events * 1e6, "starts alone", earlier / events * 1e6
     yield Measurement("steiner-route", f"{size}: time", *times, longest)
-    costs = routed.costs.sum() / events, "starts alone", before.costs.sum() / events
+    alone = _one_by_one(Router(ways_of(graph, distances)), instances)
+    yield Measurement("steiner-route", f"{size}: time of single calls", alone / events * 1e6, bar=longest)
+    costs = float(routed.costs.sum()) / events, "starts alone", float(before.costs.sum()) / events
     yield Measurement("steiner-route", f"{size}: a tree's links", *costs, bar_ratio=1.0, unit="links")
+
+
+def _one_by_one(router: Router, instances: Instances) -> float:
+    """The processor's time for a call from Python for each."""
+    sets = np.split(instances.terminals, instances.offsets[1:-1])
+    best = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        for root, terminals in zip(instances.roots.tolist(), sets, strict=True):
+            router.tree(root, terminals)
+        best = min(best, time.process_time() - start)
+    return best
 
 
 def _drawn(distances: Distances, events: int) -> Iterator[tuple[str, Instances]]:
@@ -79,14 +94,18 @@ def library(quick: bool) -> Iterator[Measurement]:
     for group in sorted({group for group, _ in optima}):
         paths = sorted((STEINLIB / group).glob("*.stp"))[: 2 if quick else None]
         for effort in EFFORTS:
-            costs, seconds = [], []
+            costs, seconds, before = [], [], []
             for path in paths:
                 optimum = optima[group, path.name]
                 if optimum is not None:
-                    cost, taken = _solved(path, effort)
+                    cost, taken = _solved(path, EFFORTS[effort])
                     costs.append(100 * cost / optimum)
                     seconds.append(taken)
+                    before.append(_solved(path, BEFORE)[1])
             size = f"{group}, {len(costs)} instances, {effort}"
+            times = 1000 * sum(seconds), "starts alone", 1000 * sum(before)
+            least = 1 / 3 if effort == PLAN else None
+            yield Measurement("steiner-library", f"{size}: all", *times, bar_ratio=least, unit="ms")
             for what, value, bar, unit in (
                 ("mean", float(np.mean(costs)), MEAN.get((effort, group)), "% of the optimum"),
                 ("worst", max(costs), WORST if effort == PLAN else None, "% of the optimum"),
@@ -95,12 +114,12 @@ def library(quick: bool) -> Iterator[Measurement]:
                 yield Measurement("steiner-library", f"{size}: {what}", value, bar=bar, unit=unit)
 
 
-def _solved(path: Path, effort: str) -> tuple[float, float]:
+def _solved(path: Path, effort: Effort) -> tuple[float, float]:
     network, terminals = (problem := read_stp(path)).network(), np.unique(problem.terminals)
     known = network.offsets, network.targets, network.prices
     graph, distances = graph_of(*known), distances_to(*known, terminals)
-    ends: tuple[Ints, Ints, Ints] = terminals[:1], np.array([0, len(terminals)]), terminals
-    found, taken = _timed(lambda: steiner_trees(graph, distances, *ends, effort), 1 if effort == BEST else 3)
+    ends = Instances(terminals[:1], np.array([0, len(terminals)]), terminals)
+    found, taken = _timed(lambda: trees_with(effort, graph, distances, ends), 1 if effort.tries else 3)
     return float(found.costs[0]), taken
 
 

@@ -167,3 +167,24 @@ def test_a_tree_does_not_change_when_the_next_is_made() -> None:
     before = [part.tolist() for part in (first.nodes, first.parents, first.links)]
     router.tree(some[1].root, np.array(some[1].terminals))
     assert [part.tolist() for part in (first.nodes, first.parents, first.links)] == before
+
+
+def test_numbers_of_any_kind() -> None:
+    """Lists, short integers, what cannot be written to, and every second of an array; but nothing that is not whole."""
+    graph, some = many_ends(1, [1])
+    router, each = router_of(graph), some[0]
+    expected = router.tree(each.root, np.array(each.terminals)).nodes.tolist()
+    locked = np.array(each.terminals)
+    locked.flags.writeable = False
+    kinds = [each.terminals, np.array(each.terminals, np.int32), locked, np.repeat(each.terminals, 2)[::2]]
+    for terminals in kinds:
+        assert router.tree(np.int32(each.root), terminals).nodes.tolist() == expected  # type: ignore[arg-type]
+    assert len(router.tree(0, []).nodes) == 1  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"^1\.5 is no number of a node"):
+        router.tree(0, np.array([1.5]))
+
+
+def test_flags_must_fit_the_links() -> None:
+    for down in ([True], [0, 1]):
+        with pytest.raises(DataError, match=r"a flag for each of the 2 links$"):
+            prepare(*as_arrays(Graph(2, [(0, 1, 1), (1, 0, 1)])), np.array(down))

@@ -9,10 +9,12 @@ Entries go only where events may come from: towards brokers that announce everyt
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from overstory.filters import Filter
+from overstory.model.plan import Plan
+from overstory.model.tables import STEERED
 
 Key = tuple[int, int]  # a subscription and its version
 Link = tuple[int, int]
@@ -48,6 +50,9 @@ class CentralFlow:
     def unsubscribe(self, broker: int, key: Key) -> None:
         del self.local[broker][key]
         self._recompute(broker)
+
+    def forget(self) -> None:
+        self.messages.clear()
 
     def _recompute(self, changed: int) -> None:
         """Works out all links anew that lead away from a broker, the nearest first; others cannot change."""
@@ -97,3 +102,54 @@ class CentralFlow:
             behind |= further
             ahead += further
         return any(self.may_come(broker, wanted) for broker in behind)
+
+
+class CentralSteered:
+    """One steered flow: the summary of each host is a flow of its own on the late tree, and nothing covers across them.
+
+    A row of the plan from a host to itself stands for the members there that the plan knows.
+    """
+
+    def __init__(
+        self,
+        tree: Iterable[Link],
+        brokers: Iterable[int],
+        may_come: Callable[[int, Filter], bool],
+        summarised: Collection[int],
+    ) -> None:
+        tree, brokers = list(tree), list(brokers)
+        self.hosts = {broker: CentralFlow(tree, brokers, may_come) for broker in brokers}
+        self.summarised = summarised
+
+    def subscribe(self, broker: int, key: Key, wanted: Filter) -> None:
+        if broker not in self.summarised:
+            self.hosts[broker].subscribe(broker, key, wanted)
+
+    def unsubscribe(self, broker: int, key: Key) -> None:
+        if broker not in self.summarised:
+            self.hosts[broker].unsubscribe(broker, key)
+
+    @property
+    def messages(self) -> Counter[tuple[str, int, int]]:
+        return sum((flow.messages for flow in self.hosts.values()), Counter[tuple[str, int, int]]())
+
+    def forget(self) -> None:
+        for flow in self.hosts.values():
+            flow.forget()
+
+
+def flows_of(
+    plan: Plan, late: Iterable[Link], brokers: list[int], may_come: Callable[[str], Callable[[int, Filter], bool]]
+) -> dict[int, "CentralFlow | CentralSteered"]:
+    """The flows of a plan, without members."""
+    late, flows = list(late), dict[int, CentralFlow | CentralSteered]()
+    for row in plan.flows.to_pylist():
+        number = row["flow"]
+        if row["kind"] in STEERED:
+            rows = plan.filters.to_pylist()
+            own = {each["source"] for each in rows if each["flow"] == number and each["source"] == each["target"]}
+            flows[number] = CentralSteered(late, brokers, may_come(row["events"]), own)
+        else:
+            tree = [(link["source"], link["target"]) for link in plan.trees.to_pylist() if link["flow"] == number]
+            flows[number] = CentralFlow(tree, brokers, may_come(row["events"]))
+    return flows

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,7 @@ from overstory.routing.policies import SUMMARIES, make_policy
 from ..pipeline.meter import meter
 from ..plans import events_of, random_plan, random_scenario
 from ..routing.network import FEWER
-from .central import CentralFlow
+from .central import CentralFlow, CentralSteered, flows_of
 from .changes import churned, with_boxes, with_history
 
 SUBSCRIBING = "subscribe subscribe subscribe unsubscribe unsubscribe"
@@ -51,8 +50,9 @@ class Central:
             for here in [{client for client, place in at.items() if place == broker}]
         }
 
-        def may_come(events: Filter) -> Callable[[int, Filter], bool]:
+        def may_come(text: str) -> Callable[[int, Filter], bool]:
             """At a broker that is not narrowed anything may be published, else what its clients announced."""
+            events = parse_filter(text)
 
             def answer(broker: int, wanted: Filter) -> bool:
                 own = [text for client, text in announced.items() if at[client] == broker]
@@ -61,15 +61,13 @@ class Central:
             return answer
 
         ends = [network.ids[side].tolist() for side in minimum_spanning_tree(network)]
-        self.flows = {LATE: CentralFlow(zip(*ends, strict=True), brokers, may_come(parse_filter("TRUE")))}
+        late = list(zip(*ends, strict=True))
+        self.flows: dict[int, CentralFlow | CentralSteered] = {LATE: CentralFlow(late, brokers, may_come("TRUE"))}
         if plan is not None:
-            self._add_flows(scenario, plan, may_come, brokers)
+            self.flows |= flows_of(plan, late, brokers, may_come)
+            self._add_members(scenario, plan)
 
-    def _add_flows(self, scenario: Scenario, plan: Plan, may_come: Any, brokers: list[int]) -> None:
-        """The flows of a plan, with their members in them."""
-        for row in plan.flows.to_pylist():
-            tree = [(link["source"], link["target"]) for link in plan.trees.to_pylist() if link["flow"] == row["flow"]]
-            self.flows[row["flow"]] = CentralFlow(tree, brokers, may_come(parse_filter(row["events"])))
+    def _add_members(self, scenario: Scenario, plan: Plan) -> None:
         texts = {row["id"]: row for row in scenario.subscriptions.to_pylist()}
         for row in plan.members.to_pylist():
             known = texts[row["subscription"]]
@@ -138,7 +136,7 @@ class Central:
 
     def forget(self) -> None:
         for flow in self.flows.values():
-            flow.messages.clear()
+            flow.forget()
 
 
 def lists(*counts: Ints) -> tuple[list[int], ...]:

@@ -76,9 +76,11 @@ class Storm:
         two_flows: bool = False,
         plans_switch: bool = False,
         brokers_restart: bool = False,
+        steered: bool = False,
     ) -> None:
+        """With ``steered``, the better flow has no tree: each event has one of its own."""
         self.dice, self.links_fail, self.two_flows = dice, links_fail, two_flows
-        self.plans_switch, self.brokers_restart = plans_switch, brokers_restart
+        self.plans_switch, self.brokers_restart, self.steered = plans_switch, brokers_restart, steered
         size, everyone = dice.randint(2, 6), dice.random() < 0.5
         self.brokers = list(range(size))
         self.coordinator = Coordinator(self, size, everyone, plans_switch)
@@ -325,6 +327,8 @@ class Storm:
             self.coordinator.recover()
             self.step()
         self.settle()
+        if self.coordinator.ordered and any(router.statistics().waiting for router in self.routers.values()):
+            self.leases(4)  # events wait for two leases for one that was lost before them
         self.pending.clear()
         self.changed.clear()
         self.moved.clear()

@@ -12,6 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from overstory.model.tables import PATHS, STEINER, TREE
 from overstory.routing.messages import LATE, Key
 from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share
@@ -34,7 +37,15 @@ class Coordinator:
         self._variants: list[Trees] = [
             {flow: random_tree(self.dice, size) for flow in flows} for _ in range(3 if plans_switch else 1)
         ]
-        self.links = sorted({link for trees in self._variants for tree in trees.values() for link in tree})
+        self.kind, self.ordered, extra = TREE, False, set[Link]()
+        if storm.steered:  # summaries take the late tree, and events any link
+            self._variants = [dict.fromkeys(flows, trees[LATE]) for trees in self._variants]
+            self.kind, self.ordered = self.dice.choice([PATHS, STEINER, STEINER]), self.dice.random() < 0.4
+            # A plan that takes long to install must not meet leases that run out while events wait
+            self.ordered &= not (plans_switch and storm.links_fail)
+            extra = {tuple(sorted(self.dice.sample(range(size), 2))) for _ in range(size)}  # type: ignore[misc]
+        self.links = sorted({link for trees in self._variants for tree in trees.values() for link in tree} | extra)
+        self.prices = {end: float(self.dice.randint(0, 5)) for link in self.links for end in both_ends(link)}
         self.active = self.latest = 0  # epochs
         self.pending: int | None = None  # the one that is being installed, or activated
         self.activated: set[int] = set()  # brokers that use the pending one
@@ -53,6 +64,8 @@ class Coordinator:
     def _plan(self, epoch: int, members: Mapping[int, list[Member]]) -> None:
         self._trees[epoch] = self.dice.choice(self._variants)
         self.shares[epoch] = shares(epoch, self._trees[epoch], self.size, self.everyone, members)
+        if self.kind != TREE:
+            self.shares[epoch] = steered_shares(self.shares[epoch], self.kind, self.ordered, self.prices)
 
     # Plans
 
@@ -118,7 +131,14 @@ class Coordinator:
     def finish(self) -> None:
         """Whatever has begun comes to its end, if nothing is stuck."""
         storm, left, self.finishing = self.storm, 20 * len(self.storm.routers), True
-        while self.pending is not None or storm.network.drained:
+        while self.pending is not None:
+            self.step()
+            storm.settle()
+            left -= 1
+            assert left, f"epoch {self.pending} is stuck"
+        if storm.steered:  # steered events that were lost are given up after two leases
+            storm.leases(4)
+        while storm.network.drained:
             self.step()
             storm.settle()
             left -= 1
@@ -259,6 +279,18 @@ def shares(
             planned,
         )
         for broker in range(size)
+    }
+
+
+def steered_shares(plan: Mapping[int, Share], kind: str, ordered: bool, prices: dict[Link, float]) -> dict[int, Share]:
+    """The same plan, whose better flow is steered."""
+    return {
+        broker: msgspec.structs.replace(
+            share,
+            flows=share.flows | {BETTER: msgspec.structs.replace(share.flows[BETTER], kind=kind, ordered=ordered)},
+            prices=prices,
+        )
+        for broker, share in plan.items()
     }
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from overstory.errors import RoutingError, UnknownTreeError, VersionError
 from overstory.filters import Filter, parse_filter
+from overstory.model.tables import STEINER
 from overstory.routing.messages import LATE, Held, Packed, Send, Subscribe, Unsubscribe
 from overstory.routing.policies import SUMMARIES, make_policy
 from overstory.routing.router import Router
-from overstory.routing.share import FlowShare, Member, Share, Steered, tree_shares
+from overstory.routing.share import FlowShare, Member, Share, tree_shares
 
 from .network import TRUE, Link, Network, entries_of, interval, network_on
 
@@ -216,8 +217,10 @@ def test_markers_of_steered_flows_are_said_again_too() -> None:
     shares = {
         broker: Share(
             0,
-            {LATE: FlowShare(LATE, TRUE, near(PATH, broker)), 1: FlowShare(1, TRUE, frozenset())},
-            steered=(Steered(1, TRUE, 2),),
+            {
+                LATE: FlowShare(LATE, TRUE, near(PATH, broker)),
+                1: FlowShare(1, TRUE, near(PATH, broker), kind=STEINER),
+            },
             prices=prices,
         )
         for broker in (0, 1, 2)

@@ -35,7 +35,9 @@ def test_every_copy_is_the_laws(seed: int, policy: str) -> None:
         network.settle(dice)
         journeys = {event.id: law.travel(event) for event in events}
     assert Counter(network.crossings) == Counter(
-        (event, each.source, each.target, each.flows) for event, way in journeys.items() for each in way.crossings
+        (event, each.source, each.target, each.flows, each.header)
+        for event, way in journeys.items()
+        for each in way.crossings
     )
     assert Counter(network.copies) == Counter(
         (each.broker, (event, each.client, each.flows, each.subscriptions))

@@ -234,5 +234,5 @@ def test_rows_of_any_column_can_be_taken() -> None:
 
 def test_a_flush_for_a_flow_that_is_not_here_is_answered() -> None:
     router = busy_router()
-    router.receive(2, Flush(3, LATE, (9, 1, 1), 44))
+    router.receive(2, Flush(3, LATE, (9, 1, 1), (44,), 2))
     assert router.receive(0, Echo(3, LATE, (9, 1, 1))) == [Send(2, Echo(3, LATE, (9, 1, 1)))]

@@ -24,6 +24,11 @@ SWITCHING: dict[str, dict[str, bool]] = {
     "restarts": {"brokers_restart": True, "links_fail": True},
     "all": {"links_fail": True, "two_flows": True, "plans_switch": True, "brokers_restart": True},
 }
+STEERED: dict[str, dict[str, bool]] = {
+    name: happens | {"two_flows": True, "steered": True}
+    for name, happens in {**KINDS, **SWITCHING}.items()
+    if name not in ("flows", "moves")
+}
 
 
 def weather(seed: int, policy: str, **happens: bool) -> Storm:
@@ -47,6 +52,13 @@ def weather(seed: int, policy: str, **happens: bool) -> Storm:
 def test_a_storm_loses_nothing_doubles_nothing_and_leaves_nothing(
     seed: int, policy: str, happens: dict[str, bool]
 ) -> None:
+    weather(seed, policy, **happens)
+
+
+@pytest.mark.parametrize("happens", STEERED.values(), ids=STEERED)
+@FEWER
+@given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
+def test_a_storm_with_a_steered_flow(seed: int, policy: str, happens: dict[str, bool]) -> None:
     weather(seed, policy, **happens)
 
 

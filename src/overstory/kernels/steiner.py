@@ -7,9 +7,11 @@
 3. The same instance, effort and seed give the same tree, whatever else is in the batch.
 
 There are three efforts. ``route`` takes the best of a few trees grown along cheapest ways, and inserts Steiner vertices
-(``steiner_starts``, ``steiner_insertion``). ``plan`` takes more starts, among them trees over the saturated links of a
-dual ascent where prices differ, and searches until no change gains (``steiner_ascent``, ``steiner_local``). ``best``
-solves small instances exactly, and goes on with a pool of trees for the others (``steiner_exact``, ``steiner_pool``).
+(``steiner_starts``, ``steiner_insertion``, ``steiner_route``). ``plan`` searches locally until no change gains
+(``steiner_local``). Where prices differ it begins with trees over the saturated links of dual ascents on a reduced
+network (``steiner_ascent``, ``steiner_reduce``), and looks at starts only if the bound leaves a gap. Where all links
+cost the same it begins with starts. ``best`` solves small instances exactly, and goes on with a pool of trees for the
+others (``steiner_exact``, ``steiner_pool``).
 
 All distances come from tables (``kernels.distances``) that have the rows of all terminals and roots.
 """
@@ -25,13 +27,14 @@ from overstory.kernels.graphs import Graph as Graph
 from overstory.kernels.graphs import graph_of as graph_of
 from overstory.kernels.graphs import whole_prices
 from overstory.kernels.sets import hash_sets
-from overstory.kernels.steiner_ascent import Ascent, grow_over_saturated, new_ascents
+from overstory.kernels.steiner_ascent import Ascent, Ascents, ascent_on, grow_over_saturated, new_ascents
 from overstory.kernels.steiner_directed import Entries, arrange, improve_directed, new_entries
 from overstory.kernels.steiner_exact import MOST_STEPS, open_cheapest, steps_of
 from overstory.kernels.steiner_keys import new_keys
 from overstory.kernels.steiner_local import Bench, improve
-from overstory.kernels.steiner_nodes import restore
-from overstory.kernels.steiner_pool import Pool, add, disturb, draw, new_pool
+from overstory.kernels.steiner_nodes import keep, restore, span
+from overstory.kernels.steiner_pool import Pool, add, disturb, draw, lean, new_pool
+from overstory.kernels.steiner_reduce import Thin, expand, new_thin, reduce
 from overstory.kernels.steiner_regions import new_regions
 from overstory.kernels.steiner_route import Desk, keep_best_start, keep_if_cheaper, make_tree, new_desk
 from overstory.kernels.steiner_search import Search, grow_by_search, new_search
@@ -43,13 +46,15 @@ class Effort(NamedTuple):
     """How much is done for each instance."""
 
     starts: int  # trees that are grown from tables of distances
-    inserts: bool  # Steiner vertices: into the best of them, or into all if there is a local search
+    inserts: bool  # Steiner vertices: into the best of them, or into all if there is a local search of these alone
     rounds: int  # of local search on the best of them
     ascents: int  # trees over saturated links, where prices differ
     tries: int  # of trees bred from a pool
 
 
 FEW, LINKS_AT_MOST = 20, 3 * 10**6  # trees bred, at least; and how many links are disturbed for them in all
+CROWDED = 8  # so many nodes for each end, or fewer: then most changes gain nothing if all links cost the same
+TURNS = 4  # of local search at prices that differ a little, then
 ROUTE, PLAN, BEST = "route", "plan", "best"
 EFFORTS = {
     ROUTE: Effort(4, True, 0, 0, 0),
@@ -89,9 +94,11 @@ class Shop(NamedTuple):
     desk: Desk
     bench: Bench
     search: Search
-    ascent: Ascent
+    ascents: Ascents
     entries: Entries
     pool: Pool
+    thin: Thin
+    whole: Array  # prices as integers
 
 
 def steiner_trees(
@@ -196,15 +203,18 @@ def _all_trees(
 @kernel
 def _new_shop(graph: Graph, whole: Array, effort: Effort) -> Shop:
     size, links = len(graph.offsets) - 1, len(graph.targets)
-    ascends, is_directed = effort.ascents + effort.tries > 0, not graph.mutual
-    desk, searched = new_desk(size), size if effort.rounds else 0
+    searched, directed = size if effort.rounds else 0, 0 if graph.mutual else size
+    ascended, crossed = (size, links) if effort.ascents + effort.tries else (0, 0)
+    desk = new_desk(size)
     return Shop(
         desk,
         Bench(desk.nodes, desk.past, new_keys(searched), new_regions(searched)),
-        new_search(size if ascends else 0, links if ascends else 0),
-        new_ascents(graph.offsets if ascends else graph.offsets[:1], graph.targets[: links if ascends else 0], whole),
-        new_entries(size if is_directed else 0, links if is_directed else 0),
+        new_search(ascended, crossed),
+        new_ascents(ascended, crossed),
+        new_entries(directed, links if directed else 0),
         new_pool(size if effort.tries else 0, links if effort.tries else 0),
+        new_thin(ascended, crossed),
+        whole,
     )
 
 
@@ -214,49 +224,97 @@ def _find_tree(graph: Graph, distances: Distances, units: Units, shop: Shop, eff
     desk, count = shop.desk, shop.desk.ends.count[0]
     if effort.rounds == 0:
         make_tree(graph, distances, desk, effort.starts, effort.inserts)
-        return
-    dearest = keep_best_start(graph, distances, desk, effort.starts, effort.inserts)
-    if count < 3 or (graph.mutual and count == 3):
-        return
-    if graph.even and effort.tries == 0 and dearest == desk.kept.cost[0]:
-        return  # where all starts come to the same, local search gains next to nothing
-    if effort.tries and steps_of(graph, count - 1) <= MOST_STEPS:
+    elif count < 3 or (graph.mutual and count == 3):
+        keep_best_start(graph, distances, desk, 1, False)
+    elif effort.tries and steps_of(graph, count - 1) <= MOST_STEPS:
         _solve(graph, shop)
-        return
-    bound = _try_ascents(graph, distances, units, shop, effort)
-    if desk.kept.cost[0] >= bound + units.step:
-        restore(graph, desk.nodes, desk.kept)
-        _search_locally(graph, distances, shop, effort)
-        _breed(graph, distances, shop, effort, bound + units.step)
+    elif effort.ascents == 0:
+        _search_from_starts(graph, distances, shop, effort)
+    else:
+        _search_from_ascents(graph, distances, units, shop, effort)
 
 
 @kernel
-def _search_locally(graph: Graph, distances: Distances, shop: Shop, effort: Effort) -> None:
-    """Improves the tree at hand."""
+def _search_from_starts(graph: Graph, distances: Distances, shop: Shop, effort: Effort) -> None:
+    """Improves the best start, if that is cheaper than what is kept."""
+    desk, before = shop.desk, shop.desk.kept.cost[0]
+    inserts = effort.inserts and (effort.ascents == 0 or effort.tries > 0)
+    dearest = keep_best_start(graph, distances, desk, effort.starts, inserts)
+    is_crowded = graph.even and graph.mutual and CROWDED * desk.ends.count[0] >= len(graph.offsets) - 1
+    if graph.even and effort.tries == 0 and dearest == desk.kept.cost[0] and not is_crowded:
+        return  # where all starts come to the same, local search gains next to nothing
+    if desk.kept.cost[0] < before:
+        restore(graph, desk.nodes, desk.kept)
+        keep_if_cheaper(desk, _improve(graph, distances, shop, effort, 0.0))
+    if is_crowded:
+        restore(graph, desk.nodes, desk.kept)
+        for turn in range(TURNS):
+            improve(lean(graph, turn), shop.bench, desk.ends.ends[0], effort.rounds, 0.0)
+            keep_if_cheaper(desk, span(graph, desk.nodes, desk.ends.ends[0]))
+
+
+@kernel
+def _search_from_ascents(graph: Graph, distances: Distances, units: Units, shop: Shop, effort: Effort) -> None:
+    """Improves trees over saturated links, until one is as cheap as can be; if none is, looks at starts. The network is
+    reduced where prices are mutual."""
+    desk, whole = shop.desk, shop.whole
+    ends, thinner = desk.ends.ends[: desk.ends.count[0]], graph
+    if graph.mutual:
+        thinner = reduce(graph, distances, whole, desk.nodes.is_end, ends, shop.thin)
+        whole = shop.thin.whole[: len(thinner.targets)]
+    thin = Thinner(graph, thinner, ascent_on(thinner, whole, shop.ascents))
+    enough = _try_ascents(thin, distances, units, shop, effort) + units.step
+    if desk.kept.cost[0] >= enough:
+        _search_from_starts(graph, distances, shop, effort)
+        _breed(thin, distances, shop, effort, enough)
+
+
+class Thinner(NamedTuple):
+    """A network, and what is left of it for one instance."""
+
+    whole: Graph
+    left: Graph
+    ascent: Ascent
+
+
+@kernel
+def _improve(graph: Graph, distances: Distances, shop: Shop, effort: Effort, enough: float) -> float:
+    """Improves the tree at hand, until it costs less than ``enough``. Returns what it costs."""
     nodes, root = shop.desk.nodes, shop.desk.ends.ends[0]
     if graph.mutual:
-        cost = improve(graph, shop.bench, root, effort.rounds)
-    else:
-        cost = arrange(graph, nodes, root)
-        cost = improve_directed(graph, distances, nodes, shop.entries, root, cost, effort.rounds)
-    keep_if_cheaper(shop.desk, cost)
-    if effort.tries:
-        add(shop.pool, nodes, cost)
+        return improve(graph, shop.bench, root, effort.rounds, enough)
+    cost = arrange(graph, nodes, root)
+    return improve_directed(graph, distances, nodes, shop.entries, root, cost, effort.rounds)
 
 
 @kernel
-def _try_ascents(graph: Graph, distances: Distances, units: Units, shop: Shop, effort: Effort) -> float:
+def _search_locally(thin: Thinner, distances: Distances, shop: Shop, effort: Effort, enough: float) -> None:
+    """Improves the tree at hand, which is one of the reduced network, and keeps it if it is cheaper."""
+    desk = shop.desk
+    cost = _improve(thin.left, distances, shop, effort, enough)
+    if effort.tries:
+        add(shop.pool, desk.nodes, cost)
+    if cost >= desk.kept.cost[0]:
+        return
+    if thin.whole.mutual:
+        expand(thin.whole, shop.thin, desk.nodes, desk.kept)
+    else:
+        keep(desk.nodes, desk.kept, cost)
+
+
+@kernel
+def _try_ascents(thin: Thinner, distances: Distances, units: Units, shop: Shop, effort: Effort) -> float:
     """Trees over the saturated links of dual ascents, from several roots where prices are mutual. Returns the best
     bound."""
     count = shop.desk.ends.count[0]
     ends = shop.desk.ends.ends[:count]
-    tries = min(effort.ascents, count if graph.mutual else 1)
+    tries = min(effort.ascents, count if thin.whole.mutual else 1)
     bound = 0.0
     for number in range(tries):
         root = ends[number * count // tries]
-        found, _ = grow_over_saturated(graph, shop.ascent, shop.desk.nodes, shop.search, root, ends)
+        found, _ = grow_over_saturated(thin.left, thin.ascent, shop.desk.nodes, shop.search, root, ends)
         bound = max(bound, found * units.of_bounds)
-        _search_locally(graph, distances, shop, effort)
+        _search_locally(thin, distances, shop, effort, bound + units.step)
         if shop.desk.kept.cost[0] < bound + units.step:
             break
     return bound
@@ -271,16 +329,16 @@ def _solve(graph: Graph, shop: Shop) -> None:
 
 
 @kernel
-def _breed(graph: Graph, distances: Distances, shop: Shop, effort: Effort, enough: float) -> None:
+def _breed(thin: Thinner, distances: Distances, shop: Shop, effort: Effort, enough: float) -> None:
     """Breeds trees from the pool, until the cheapest costs less than ``enough``."""
-    nodes, pool, count = shop.desk.nodes, shop.pool, shop.desk.ends.count[0]
+    nodes, pool, count, graph = shop.desk.nodes, shop.pool, shop.desk.ends.count[0], thin.left
     if effort.tries:
         shop.search.is_open[:] = True
     for _ in range(min(effort.tries, max(FEW, LINKS_AT_MOST // max(len(graph.targets), 1)))):
         if shop.desk.kept.cost[0] < enough:
             break
         disturb(graph, pool)
-        elsewhere = Graph(graph.offsets, graph.targets, pool.prices, graph.mutual, False)
+        elsewhere = Graph(graph.offsets, graph.targets, pool.prices[: len(graph.targets)], graph.mutual, False)
         start = shop.desk.ends.ends[draw(pool, count) if graph.mutual else 0]
         grow_by_search(elsewhere, nodes, shop.search, start, count)
-        _search_locally(graph, distances, shop, effort)
+        _search_locally(thin, distances, shop, effort, enough)

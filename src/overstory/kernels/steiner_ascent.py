@@ -15,29 +15,42 @@ from overstory.kernels.steiner_nodes import Nodes
 from overstory.kernels.steiner_search import Search, grow_by_search
 
 
-class Ascent(NamedTuple):
-    incoming: Incoming
+class Ascents(NamedTuple):
+    """What all ascents of all instances write on."""
+
     work: Work
+    numbers: Array  # of the next ascent, and of the last search
+
+
+class Ascent(NamedTuple):
+    """On one network."""
+
+    incoming: Incoming
     links: Array  # the number in the graph of each incoming link
-    numbers: Array  # of the next instance, and of the last search
+    work: Work
+    numbers: Array
 
 
 @kernel
-def new_ascents(offsets: Array, targets: Array, whole: Array) -> Ascent:
+def new_ascents(size: int, links: int) -> Ascents:
+    return Ascents(new_ascent(size, links, size), np.zeros(2, np.int64))
+
+
+@kernel
+def ascent_on(graph: Graph, whole: Array, ascents: Ascents) -> Ascent:
     """``whole`` are the prices as integers."""
-    incoming = incoming_of(offsets, targets, whole)
-    places, links = incoming.offsets[:-1].copy(), np.empty(len(targets), np.int64)
-    for link in range(len(targets)):
-        links[places[targets[link]]] = link
-        places[targets[link]] += 1
-    size = len(offsets) - 1
-    return Ascent(incoming, new_ascent(size, len(targets), size), links, np.zeros(2, np.int64))
+    incoming = incoming_of(graph.offsets, graph.targets, whole)
+    places, links = incoming.offsets[:-1].copy(), np.empty(len(graph.targets), np.int64)
+    for link in range(len(graph.targets)):
+        links[places[graph.targets[link]]] = link
+        places[graph.targets[link]] += 1
+    return Ascent(incoming, links, ascents.work, ascents.numbers)
 
 
 @kernel
 def ascend_and_open(graph: Graph, ascent: Ascent, search: Search, root: int, ends: Array) -> int:
     """Opens the saturated links alone. Returns the bound."""
-    incoming, work, links, numbers = ascent
+    incoming, links, work, numbers = ascent
     instance = numbers[0]
     numbers[1] = room_for_searches(work, numbers[1])
     bound, numbers[1], _ = ascend(incoming, work, instance, root, ends, numbers[1], True)

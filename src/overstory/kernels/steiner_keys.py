@@ -101,23 +101,24 @@ def lay_keys(nodes: Nodes, keys: Keys) -> float:
 @kernel
 def find_changes(nodes: Nodes, keys: Keys, regions: Regions, bridges: Bridges) -> None:
     """Notes for each key path and each branch what bridges can do."""
-    used = 0
+    # All arrays by names of their own: a call that took them in a tuple would count the owners of each.
+    above, lengths, chosen, walk, parts = keys.above, keys.lengths, keys.chosen, keys.walk, keys.parts
+    missing, is_end, bases, used = keys.missing, nodes.is_end, regions.bases, 0
     for bridge in range(len(bridges.prices)):
-        price = bridges.prices[bridge]
-        length = walk_between(keys, regions.bases[bridges.ones[bridge]], regions.bases[bridges.others[bridge]])
+        price, one, other = bridges.prices[bridge], bases[bridges.ones[bridge]], bases[bridges.others[bridge]]
+        length = walk_between(above, keys.low, keys.depths, walk, one, other)
         for at in range(length - 1):
-            one, other = keys.walk[at], keys.walk[at + 1]
-            path = one if keys.above[one] == other else other
-            if keys.chosen[path] == NONE and price < keys.lengths[path]:
-                keys.chosen[path] = bridge
+            path = walk[at] if above[walk[at]] == walk[at + 1] else walk[at + 1]
+            if chosen[path] == NONE and price < lengths[path]:
+                chosen[path] = bridge
         for at in range(1, length - 1):
-            branch = keys.walk[at]
-            if nodes.is_end[branch] or keys.missing[branch] == 0:
+            branch = walk[at]
+            if is_end[branch] or missing[branch] == 0:
                 continue
-            one, other = _part(keys, keys.walk[at - 1], branch), _part(keys, keys.walk[at + 1], branch)
-            if one != other:
-                keys.parts[one] = other
-                keys.missing[branch] -= 1
+            left, right = _part(above, parts, walk[at - 1], branch), _part(above, parts, walk[at + 1], branch)
+            if left != right:
+                parts[left] = right
+                missing[branch] -= 1
                 keys.gains[branch] -= price
                 keys.taken[used], keys.following[used] = bridge, keys.first[branch]
                 keys.first[branch] = used
@@ -125,34 +126,33 @@ def find_changes(nodes: Nodes, keys: Keys, regions: Regions, bridges: Bridges) -
 
 
 @inlined
-def _part(keys: Keys, neighbour: int, branch: int) -> int:
+def _part(above: Array, parts: Array, neighbour: int, branch: int) -> int:
     """The part of the tree without the branch that one of its neighbours is in, joined as it is."""
-    part = 2 * neighbour if keys.above[neighbour] == branch else 2 * branch + 1
-    while keys.parts[part] != part:
-        keys.parts[part] = keys.parts[keys.parts[part]]
-        part = keys.parts[part]
+    part = 2 * neighbour if above[neighbour] == branch else 2 * branch + 1
+    while parts[part] != part:
+        parts[part] = parts[parts[part]]
+        part = parts[part]
     return part
 
 
 @inlined
-def walk_between(keys: Keys, one: int, other: int) -> int:
+def walk_between(above: Array, low: Array, depths: Array, walk: Array, one: int, other: int) -> int:
     """Lists the key nodes on the tree's way between two of its nodes. Returns how many they are.
 
     Two bases inside the same key path have none between them."""
-    walk = keys.walk
-    if keys.low[one] != NONE and keys.low[one] == keys.low[other]:
+    if low[one] != NONE and low[one] == low[other]:
         return 0
-    left, right = _first_key(keys, one, other), _first_key(keys, other, one)
+    left, right = _first_key(above, low, depths, one, other), _first_key(above, low, depths, other, one)
     begin, end = 0, len(walk)
     while left != right:
-        if keys.depths[left] >= keys.depths[right]:
+        if depths[left] >= depths[right]:
             walk[begin] = left
             begin += 1
-            left = keys.above[left]
+            left = above[left]
         else:
             end -= 1
             walk[end] = right
-            right = keys.above[right]
+            right = above[right]
     walk[begin] = left
     begin += 1
     for at in range(end, len(walk)):
@@ -162,15 +162,15 @@ def walk_between(keys: Keys, one: int, other: int) -> int:
 
 
 @inlined
-def _first_key(keys: Keys, node: int, goal: int) -> int:
+def _first_key(above: Array, low: Array, depths: Array, node: int, goal: int) -> int:
     """The first key node on the way from a node: itself, or an end of the key path that it is inside of."""
-    low = keys.low[node]
-    if low == NONE:
+    lower = low[node]
+    if lower == NONE:
         return node
-    other = goal if keys.low[goal] == NONE else keys.low[goal]
-    while keys.depths[other] > keys.depths[low]:
-        other = keys.above[other]
-    return low if other == low else keys.above[node]
+    other = goal if low[goal] == NONE else low[goal]
+    while depths[other] > depths[lower]:
+        other = above[other]
+    return lower if other == lower else above[node]
 
 
 @kernel
@@ -232,7 +232,8 @@ def _make(nodes: Nodes, keys: Keys, regions: Regions, bridges: Bridges, name: in
 @kernel
 def _own(keys: Keys, regions: Regions, bridges: Bridges, bridge: int, marking: bool) -> bool:
     """Whether no key node between the ends of a bridge is used; or marks them all as used."""
-    length = walk_between(keys, regions.bases[bridges.ones[bridge]], regions.bases[bridges.others[bridge]])
+    one, other = regions.bases[bridges.ones[bridge]], regions.bases[bridges.others[bridge]]
+    length = walk_between(keys.above, keys.low, keys.depths, keys.walk, one, other)
     for at in range(length):
         if marking:
             keys.used[keys.walk[at]] = True

@@ -34,16 +34,17 @@ def insert_and_span(graph: Graph, nodes: Nodes, past: Past, root: int, cost: flo
 
 
 @kernel
-def improve(graph: Graph, bench: Bench, root: int, rounds: int) -> float:
-    """Of the bench's nodes; returns what the tree then costs."""
-    cost = span(graph, bench.nodes, root)
+def improve(graph: Graph, bench: Bench, root: int, rounds: int, enough: float) -> float:
+    """Of the bench's nodes, until they cost less than ``enough``; returns what the tree then costs."""
+    nodes, past = bench.nodes, bench.past
+    cost = span(graph, nodes, root)
     for _ in range(rounds):
-        before = cost
-        cost = insert_and_span(graph, bench.nodes, bench.past, root, cost)
-        if change_keys(graph, bench, ENOUGH * cost) > 0:
-            cost = span(graph, bench.nodes, root)
-        if cost >= before:
+        if cost < enough:
             break
+        cost = insert_and_span(graph, nodes, past, root, cost)
+        if cost < enough or change_keys(graph, bench, ENOUGH * cost) <= 0:
+            break
+        cost = span(graph, nodes, root)
     return cost
 
 

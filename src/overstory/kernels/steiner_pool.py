@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.compiling import Array, inlined, kernel
 from overstory.kernels.graphs import Graph
 from overstory.kernels.steiner_nodes import Nodes
 
 ROOM = 12  # trees in the pool
 SHARED, FOREIGN = 0.3, 3.0  # times the price: links of both parents, and of neither
 LITTLE, MUCH = 0.1, 0.6  # by how much at most prices are disturbed
+LEANING = 0.05  # by how much at most prices differ that are the same
 ONE = np.uint64(1)
 STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -80,6 +81,24 @@ def add(pool: Pool, nodes: Nodes, cost: float) -> None:
     pool.is_member[place] = nodes.inside[: pool.is_member.shape[1]]
 
 
+@inlined
+def dice_of(node: int, there: int, salt: int) -> float:
+    """A number from 0 to below 1, for a link and the link back."""
+    low, high = np.uint64(min(node, there)), np.uint64(max(node, there))
+    return float(mixed(mixed(low * STEP + salt) + high) >> np.uint64(11)) / 2.0**53
+
+
+@kernel
+def lean(graph: Graph, salt: int) -> Graph:
+    """A graph whose links differ in price by up to ``LEANING``. Where all cost the same, most changes of a tree gain
+    nothing, and local search soon ends; here it goes on among trees that cost about the same."""
+    prices = np.empty(len(graph.targets))
+    for node in range(len(graph.offsets) - 1):
+        for link in range(graph.offsets[node], graph.offsets[node + 1]):
+            prices[link] = graph.prices[link] * (1.0 + LEANING * dice_of(node, graph.targets[link], np.uint64(salt)))
+    return Graph(graph.offsets, graph.targets, prices, graph.mutual, False)
+
+
 @kernel
 def disturb(graph: Graph, pool: Pool) -> None:
     """Sets prices that lead a search to another tree."""
@@ -91,9 +110,7 @@ def disturb(graph: Graph, pool: Pool) -> None:
     for node in range(len(graph.offsets) - 1):
         for link in range(graph.offsets[node], graph.offsets[node + 1]):
             there = graph.targets[link]
-            low, high = np.uint64(min(node, there)), np.uint64(max(node, there))
-            dice = mixed(mixed(low * STEP + salt) + high)
-            factor = 1.0 + most * float(dice >> np.uint64(11)) / 2.0**53
+            factor = 1.0 + most * dice_of(node, there, salt)
             if crosses:
                 in_one = pool.is_member[one, node] and pool.is_member[one, there]
                 in_other = pool.is_member[other, node] and pool.is_member[other, there]

@@ -53,17 +53,16 @@ def bridges_of(graph: Graph, nodes: Nodes, regions: Regions, limit: float) -> tu
         _settle_evenly(graph, nodes, regions, limit / 2) if graph.even else _settle(graph, nodes, regions, limit / 2)
     )
     prices, ones, others = np.empty(256), np.empty(256, np.int64), np.empty(256, np.int64)
+    offsets, targets, far, bases = graph.offsets, graph.targets, regions.far, regions.bases
     found = 0
     for at in range(reached):
         one = regions.reached[at]
-        for link in range(graph.offsets[one], graph.offsets[one + 1]):
-            other = graph.targets[link]
-            if other <= one or regions.far[other] == np.inf or regions.bases[one] == regions.bases[other]:
+        for link in range(offsets[one], offsets[one + 1]):
+            other = targets[link]
+            if other <= one or far[other] == np.inf or bases[one] == bases[other]:
                 continue
-            price = regions.far[one] + graph.prices[link] + regions.far[other]
-            if price >= limit:
-                continue
-            if is_in_tree(nodes, one, other):
+            price = far[one] + graph.prices[link] + far[other]
+            if price >= limit or is_in_tree(nodes.inside, nodes.parents, one, other):
                 continue
             if found == len(prices):
                 prices, ones, others = longer(prices), longer(ones), longer(others)
@@ -74,11 +73,9 @@ def bridges_of(graph: Graph, nodes: Nodes, regions: Regions, limit: float) -> tu
 
 
 @inlined
-def is_in_tree(nodes: Nodes, one: int, other: int) -> bool:
+def is_in_tree(inside: Array, parents: Array, one: int, other: int) -> bool:
     """Whether the tree has a link between two nodes."""
-    if not (nodes.inside[one] and nodes.inside[other]):
-        return False
-    return bool(nodes.parents[one] == other or nodes.parents[other] == one)
+    return bool(inside[one] and inside[other] and (parents[one] == other or parents[other] == one))
 
 
 @inlined

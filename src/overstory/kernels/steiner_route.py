@@ -92,6 +92,7 @@ def route(ways: Ways, desk: Desk, source: int, terminals: Array) -> tuple[int, i
         return NONE, NONE
     reached, lost = _in_reach(ways, desk, source, terminals)
     note_ends(desk.ends, desk.nodes, source, desk.sorted[:reached])
+    desk.kept.cost[0] = np.inf
     make_tree(ways.graph, ways.distances, desk, STARTS, True)
     return desk.kept.count[0], lost
 
@@ -156,7 +157,7 @@ def keep_best_start(graph: Graph, distances: Distances, desk: Desk, starts: int,
     count, root = desk.ends.count[0], desk.ends.ends[0]
     solved = count < 3 or (graph.mutual and count == 3)
     tries = 1 if solved else min(starts, count)
-    desk.kept.cost[0], dearest = np.inf, 0.0
+    dearest = 0.0
     for number in range(tries):
         grow_start(graph, distances, desk.nodes, desk.ends, number, tries)
         if not graph.mutual:

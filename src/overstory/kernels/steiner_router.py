@@ -33,7 +33,9 @@ class Tree(NamedTuple):
 def prepare(offsets: Array, targets: Array, prices: Array, down: Array | None = None) -> Ways:
     """The links that leave node v stand between ``offsets`` v and v + 1. Links that are ``down`` (by a flag for each)
     do not count, and the others keep their numbers. Most of the time and room is taken by the table of distances."""
-    names = np.arange(len(targets)) if down is None else np.flatnonzero(~np.asarray(down, np.bool_))
+    if down is not None and (len(down) != len(targets) or np.asarray(down).dtype != np.bool_):
+        raise DataError(f"down has {len(down)} entries: it is a flag for each of the {len(targets)} links")
+    names = np.arange(len(targets)) if down is None else np.flatnonzero(~np.asarray(down))
     sources = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[names]
     kept = np.searchsorted(sources, np.arange(len(offsets)))
     known = kept, np.asarray(targets, np.int64)[names], np.asarray(prices, np.float64)[names]
@@ -73,14 +75,14 @@ class Router:
 
     def tree(self, source: int, terminals: Array) -> Tree:
         """The tree from a source to its terminals, which are integers in any order."""
-        found, cost, lost = _route_one(self._flat, self._room(), source, np.asarray(terminals, np.int64))
+        found, cost, lost = _route_one(self._flat, self._room(), int(source), _plain(terminals))
         if not found.shape[1]:
             raise DataError(self._wrong(source, terminals))
         return Tree(found[0], found[1], found[2], cost, lost)
 
     def trees(self, sources: Array, terminal_offsets: Array, terminals: Array) -> Routed:
         """For source i and the terminals between offsets i and i + 1."""
-        known = [np.asarray(each, np.int64) for each in (sources, terminal_offsets, terminals)]
+        known = [_plain(numbers) for numbers in (sources, terminal_offsets, terminals)]
         wrong, found = _route_many(self._flat, self._room(), *known)
         if wrong != NONE:
             start, stop = terminal_offsets[wrong : wrong + 2]
@@ -92,6 +94,16 @@ class Router:
         row_of = self.ways.distances.row_of
         wrong = next(node for node in (source, *terminals) if not 0 <= node < size or row_of[node] == NONE)
         return f"{wrong} is no node that can be routed to or from: these are numbers from 0 to {size - 1}"
+
+
+def _plain(numbers: Array) -> Array:
+    """As an array that kernels are compiled for: of other kinds, such as what Arrow lends, a copy is made."""
+    given = np.asarray(numbers)
+    if given.dtype == np.int64 and given.flags.carray:
+        return given
+    if given.size and given.dtype.kind not in "iu":
+        raise DataError(f"{given.flat[0]} is no number of a node: these are whole")
+    return np.array(given, np.int64)
 
 
 @kernel

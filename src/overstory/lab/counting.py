@@ -54,6 +54,7 @@ class CountingWiring(Wiring):
         self.counts = [[0] * len(self.numbers) for _ in KINDS]
         self.frames, self.bytes = ([0] * len(self.numbers) for _ in range(2))
         self.size = 0  # of the event that is on its way
+        self.headers = False  # whether the headers of steered frames count
         super().__init__(shares, policy, **options)
 
     def on_send(self, source: int, target: int, message: Message) -> None:
@@ -70,7 +71,7 @@ class CountingWiring(Wiring):
         """Counts a copy of the event that is on its way."""
         number = self.numbers[crossing.source, crossing.target]
         self.frames[number] += 1
-        self.bytes[number] += self.size
+        self.bytes[number] += self.size + (crossing.header if self.headers else 0)
 
     def counted(self) -> Messages:
         """The messages since this was last asked."""

@@ -117,6 +117,7 @@ class Stage:
         ends = [network.ids[side].tolist() for side in minimum_spanning_tree(network)]
         shares = tree_shares(zip(*ends, strict=True), BEFORE, brokers=network.ids.tolist())
         self.wiring = CountingWiring(network, shares, self.policy)
+        self.wiring.headers = self.scenario.settings.headers
         for client, ids in sorted(self.clients.of.items()):
             for id_ in sorted(ids):
                 self._subscribe(client, id_, self.clients.versions[id_])
@@ -137,6 +138,7 @@ class Stage:
         shares = shares_of(self.scenario, self.plan, PLANNED, self.clients.versions)
         if not after_history:
             self.wiring = CountingWiring(self.scenario.network, shares, self.policy, prepare=self._prepared)
+            self.wiring.headers = self.scenario.settings.headers
             return self.wiring.counted()
         self.wiring.connect(shares)
         self.wiring.install(shares)

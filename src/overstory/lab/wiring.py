@@ -7,15 +7,14 @@ all links, until none is left. Whoever wants another order calls ``deliver`` for
 import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from overstory.matching import Batch
 from overstory.model.values import Attributes
-from overstory.routing.frames import Frames
-from overstory.routing.messages import Drained, Held, Message, Output, Send
+from overstory.routing.frames import Frames, Routed
+from overstory.routing.messages import Drained, Held, Message, Output, Released, Send
 from overstory.routing.policy import Policy
 from overstory.routing.router import Router
 from overstory.routing.share import Share
@@ -30,6 +29,7 @@ class Crossing(NamedTuple):
     source: int
     target: int
     flows: frozenset[int]
+    header: int = 0  # bytes of the headers of its steered flows
 
 
 class Delivery(NamedTuple):
@@ -94,6 +94,8 @@ class Wiring:
                 self.held.append((broker, output.epoch))
             elif isinstance(output, Drained):
                 self.drained.append((broker, output.epoch))
+            elif isinstance(output, Released):
+                self.carry(broker, output.frames, output.routed)
 
     def on_send(self, source: int, target: int, message: Message) -> None:
         """Hears of every control message when it is sent."""
@@ -114,25 +116,33 @@ class Wiring:
         """A broker sends frames on."""
         router = self.routers[broker]
         routed, outputs = router.publish(frames)
+        self.carry(broker, frames, routed)
+        self.do(broker, outputs)
+
+    def carry(self, broker: int, frames: Frames, routed: Routed) -> None:
+        """Puts the copies that a router decided on onto links, and gives clients theirs."""
         delivered = list(zip(routed.delivered_frames.tolist(), routed.delivered.tolist(), strict=True))
-        homes = router.state.homes
-        sent = replace(frames, header=routed.header)
-        for frame, peer, flows in zip(routed.frames.tolist(), routed.peers.tolist(), routed.flows, strict=True):
+        homes = self.routers[broker].state.homes
+        copies = zip(routed.frames.tolist(), routed.peers.tolist(), routed.flows, strict=True)
+        for place, (frame, peer, flows) in enumerate(copies):
             event = int(frames.ids[frame])
             if peer in self.routers:
-                self.on_crossing(Crossing(event, broker, peer, flows))
-                self.links[broker, peer].append(sent.take(np.array([frame]), [flows], broker))
+                copy = frames.sent(routed, np.array([place]), broker)
+                self.on_crossing(Crossing(event, broker, peer, flows, len(copy.steered.data)))
+                self.links[broker, peer].append(copy)
                 self._sent.append((broker, peer))
             else:
                 got = frozenset(id_ for at, id_ in delivered if at == frame and homes[id_].client == peer)
                 self.on_delivery(broker, Delivery(event, peer, flows, got))
-        self.do(broker, outputs)
 
     def deliver(self, link: Link) -> None:
         """Delivers the next message on the link."""
         message, (source, target) = self.links[link].popleft(), link
         if isinstance(message, Frames):
-            if target not in self.recovering or message.epoch in self.routers[target].state.epochs:
+            state = self.routers[target].state
+            # A steered frame that took longer than anybody waited for it comes to an epoch that has gone
+            too_late = len(message.steered.flows) > 0 and state.is_past(message.epoch)
+            if message.epoch in state.epochs or not (target in self.recovering or too_late):
                 self.route(target, message)
         else:
             self.do(target, self.routers[target].receive(source, message))

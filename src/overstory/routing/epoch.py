@@ -7,103 +7,96 @@ follows the subscriptions that those advertisements attracted. When the second w
 table is complete, and the broker *holds* the epoch.
 
 Draining. Once this broker stamps events with a later epoch, no event of this epoch enters here any more, and a wave of
-markers follows the last events through each tree. A steered flow has no tree: its frames take the cheapest paths from
-the broker where they enter. So every broker sends a marker of its own down those paths, and waits for the markers of
-all other brokers. When the wave is over and these markers have come, the epoch has drained here.
+markers follows the last events through each tree. A steered flow has no tree, and its frames may be anywhere. So every
+broker tells all others, over the late flow's tree, how many events it has sent to each of them. When as many have come
+as all brokers have sent here, the steered flows' own wave begins here, over the same tree: brokers that are only on the
+way have to serve the epoch until every end has its events. When all waves are over, the epoch has drained here. Events
+that were lost on the way do not come: two leases after it was told of them, a broker waits for them no longer.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from overstory.filters import parse_filter
 from overstory.matching import FilterIndex
 from overstory.model.plan import EVERYTHING
+from overstory.routing.arrivals import Arrivals
 from overstory.routing.flow import Ended, Flow, Unadvertised
-from overstory.routing.frames import Flows, Frames, Route
-from overstory.routing.law import steered_tree
-from overstory.routing.messages import LATE, Marker, Send, Settled
+from overstory.routing.frames import Flows, Frames
+from overstory.routing.link_state import LinkStates
+from overstory.routing.messages import LATE, Entered, Marker, Send, Settled
 from overstory.routing.policy import Policy
 from overstory.routing.share import FlowShare, Share
+from overstory.routing.steered_flows import SteeredFlows
+from overstory.routing.summaries import SteeredFlow
 from overstory.routing.table import Table
 from overstory.routing.tombstones import Tombstones
 from overstory.routing.wave import Step, Wave
 from overstory.routing.ways import Way
 from overstory.routing.window import Window
 
-MOST_ROUTES = 10_000  # routes of steered flows that are remembered
-
 
 class Epoch:
     """One plan at one broker, from its installation until it is retired."""
 
-    def __init__(self, broker: int, share: Share, policy: Policy, window: float) -> None:
+    def __init__(
+        self, broker: int, share: Share, policy: Policy, window: float, links: LinkStates, from_start: bool = True
+    ) -> None:
+        """``from_start`` is false at a broker that has restarted, and may have missed events of the epoch."""
         self.broker, self.share = broker, share
+        self.steered = SteeredFlows(broker, share, links)
+        self.arrivals = Arrivals(self.steered, from_start)
         self.table = Table()
         self.ended: Tombstones[Ended] = Tombstones()
         self.unadvertised: Tombstones[Unadvertised] = Tombstones()
-        self.flows = {
-            number: Flow(flow, self.table, policy, share.planned, self.ended, self.unadvertised)
-            for number, flow in share.flows.items()
-        }
+        self.flows: dict[int, Flow] = {}
+        for number, flow in share.flows.items():
+            known = self.table, share.planned, self.ended, self.unadvertised
+            if number in self.steered.place_of:
+                self.flows[number] = SteeredFlow(broker, flow, *known)
+            else:
+                self.flows[number] = Flow(flow, self.table, policy, *known[1:])
         # Neighbours that spoke of the epoch before it was installed here: their messages do not count until they begin
         self.not_begun: set[int] = set()
         self.window = Window(window)
         self._numbers = list(share.flows)
         self._entrances = FilterIndex(share.flows[number].events for number in self._numbers)
         self._takes_all = self._numbers == [LATE] and share.flows[LATE].events == parse_filter(EVERYTHING)
-        self._steered = FilterIndex(member.filter for member in share.steered)
-        self._routes: dict[frozenset[int], Route] = {}  # from here, by the brokers that they lead to
-        self._routes_from: dict[int, Route] = {}  # to all brokers, by the broker that they begin at
         neighbours = {number: flow.neighbours for number, flow in share.flows.items()}
         self.settling = {1: Wave(neighbours), 2: Wave(neighbours)}
-        self.draining = Wave(neighbours)
-        self._ended_entrances: set[int] = set()  # brokers where no steered frame of the epoch enters any more
+        steered = self.steered.place_of
+        self.draining = Wave({number: peers for number, peers in neighbours.items() if number not in steered})
+        self.steered_draining = Wave({number: peers for number, peers in neighbours.items() if number in steered})
+        self._entered: dict[int, Entered] = {}  # what brokers have said that send no more steered events
+        # Of these brokers: when they said it, and how many events are to come from there by flow; None: nobody knows
+        self._expected: dict[int, tuple[float, dict[int, int] | None]] = {}
         for flow in share.flows.values():
             self._add_rows(flow)
 
+    def __contains__(self, broker: int) -> bool:
+        """Whether steered flows may have an end at this broker."""
+        return broker in self._brokers
+
     def _add_rows(self, flow: FlowShare) -> None:
         """Puts the plan's filters for links to neighbours and clients into the table."""
+        neighbours = frozenset() if flow.number in self.steered.place_of else flow.neighbours
         for peer, wanted in flow.rows.items():
-            if peer in flow.neighbours or peer in self.share.clients:
-                self.table.add(Way(flow.number, peer, peer not in flow.neighbours), wanted)
+            if peer in neighbours or peer in self.share.clients:
+                self.table.add(Way(flow.number, peer, peer not in neighbours), wanted)
 
     # Events that enter here
 
-    def entered(self, frames: Frames) -> Iterator[tuple[int, Flows, Mapping[int, Route]]]:
-        """The event, the flows and the routes of each frame that enters here."""
+    def entered(self, frames: Frames) -> Iterator[tuple[int, Flows]]:
+        """The event and the flows of each frame that enters here."""
         if self._takes_all:
             for event in range(len(frames)):
-                yield event, frozenset({LATE}), {}
+                yield event, frozenset({LATE})
             return
-        batch = frames.asked()
-        matches = self._entrances.match_batch(batch)
-        wanting = self._steered.match_batch(batch) if self.share.steered else None
+        matches = self._entrances.match_batch(frames.asked())
         for event in range(len(frames)):
             flows = frozenset(self._numbers[number] for number in matches.of(event).tolist())
-            wanted = [self.share.steered[number] for number in wanting.of(event).tolist()] if wanting else []
-            routes = {
-                flow: self._route(frozenset(member.broker for member in wanted if member.flow == flow))
-                for flow in sorted({member.flow for member in wanted} & flows)
-            }
             for together in [flows] if self.share.coalesce else [frozenset({flow}) for flow in sorted(flows)]:
-                yield event, together, {flow: route for flow, route in routes.items() if flow in together}
-
-    def _route(self, terminals: frozenset[int]) -> Route:
-        """The cheapest paths from this broker to the terminals, remembered."""
-        if terminals not in self._routes:
-            if len(self._routes) >= MOST_ROUTES:
-                self._routes.clear()
-            self._routes[terminals] = self._directed(self.broker, terminals)
-        return self._routes[terminals]
-
-    def _directed(self, entry: int, terminals: frozenset[int]) -> Route:
-        """The cheapest paths from the entry to the terminals, as the next hops of each broker."""
-        tree = steered_tree(self.share.prices, entry, set(terminals))
-        route, ahead = {}, [(entry, entry)]
-        while ahead:
-            broker, before = ahead.pop()
-            route[broker] = frozenset(tree.get(broker, set()) - {before})
-            ahead += [(next_hop, broker) for next_hop in route[broker]]
-        return route
+                yield event, together
 
     # Settling
 
@@ -132,34 +125,71 @@ class Epoch:
 
     # Draining
 
-    def end(self) -> list[Send]:
+    def end(self, now: float) -> list[Send]:
         """Begins to drain: from now on no event of this epoch enters here."""
         sends = self._marker_steps(self.draining.begin())
-        if self.share.steered:
-            sends += self._pass_on(self.broker)
+        if len(self.steered):
+            counts = tuple((*key, count) for key, count in sorted(self.steered.sent_by_end().items()))
+            sends += self.entry_ended(None, Entered(self.share.epoch, self.broker, counts), now)
         return sends
 
     def marked(self, peer: int, marker: Marker) -> list[Send]:
         """A neighbour says that no more events of this epoch come. To say so a second time changes nothing."""
-        if marker.entry is not None:
-            return self._pass_on(marker.entry)
-        return self._marker_steps(self.draining.hear(marker.flow, peer))
+        return self._marker_steps(self._wave_of(marker.flow).hear(marker.flow, peer))
+
+    def _wave_of(self, flow: int) -> Wave:
+        """The wave that drains a flow."""
+        return self.steered_draining if flow in self.steered.place_of else self.draining
+
+    def entry_ended(self, peer: int | None, message: Entered, now: float) -> list[Send]:
+        """No more steered events enter at a broker. All others are told, once."""
+        if message.entry in self._entered:
+            return []
+        self._entered[message.entry] = message
+        expected = {flow: count for flow, end, count in message.counts if end == self.broker}
+        self._expected[message.entry] = (now, expected)
+        others = self.share.flows[LATE].neighbours - {peer}
+        return [Send(other, message) for other in sorted(others)] + self.steered_came()
+
+    def steered_came(self) -> list[Send]:
+        """Steered events have come, or were given up. If they were the last, the steered flows' wave begins here."""
+        if not self.draining.begun or self.steered_draining.begun or not self._has_all_steered():
+            return []
+        return self._marker_steps(self.steered_draining.begin())
 
     @property
     def has_drained(self) -> bool:
-        """Whether no event of this epoch can come here any more."""
-        return self.draining.is_over and (not self.share.steered or self._ended_entrances >= self._brokers())
+        """Whether no event of this epoch can come here any more, nor has to go on from here."""
+        return self.draining.is_over and (not len(self.steered) or self.steered_draining.is_over)
 
-    def left_by(self, peer: int) -> list[Send]:
-        """A neighbour has let go of the epoch. No event of it comes from there: as if all its markers had come."""
+    def _has_all_steered(self) -> bool:
+        """Whether all brokers have said how many events they sent here, and these have come or are given up."""
+        return self._expected.keys() >= self._brokers and all(
+            expected is not None and self.steered.has_all(entry, expected)
+            for entry, (_, expected) in self._expected.items()
+        )
+
+    def give_up(self, old: float) -> list[Send]:
+        """Steered events that did not come within two leases were lost: those of which this broker heard before."""
+        for entry, (since, expected) in self._expected.items():
+            if since < old:
+                self.steered.give_up(entry, expected or {})
+                self._expected[entry] = (since, {})
+        return self.steered_came()
+
+    def left_by(self, peer: int, now: float) -> list[Send]:
+        """A neighbour has let go of the epoch. No event of it comes from there: as if all its markers had come.
+
+        It has let go because no event enters anywhere any more. How many are still to come from brokers that this one
+        has not heard of, nobody knows.
+        """
         sends: list[Send] = []
         for number, flow in self.flows.items():
             if peer in flow.share.neighbours:
-                sends += self._marker_steps(self.draining.hear(number, peer))
-        if self.share.steered:
-            for entry in sorted(self._brokers() - {self.broker}):
-                if self.broker in self._route_from(entry).get(peer, ()):
-                    sends += self._pass_on(entry)
+                sends += self._marker_steps(self._wave_of(number).hear(number, peer))
+        if len(self.steered):
+            for entry in self._brokers - self._expected.keys() - {self.broker}:
+                self._expected[entry] = (now, None)
         return sends
 
     def told_again(self, peer: int) -> list[Send]:
@@ -167,32 +197,14 @@ class Epoch:
         sends = [
             send for round_, wave in self.settling.items() for send in self._settled_steps(round_, wave.told(peer))
         ]
-        sends += self._marker_steps(self.draining.told(peer))
-        return sends + [
-            send for entry in sorted(self._ended_entrances) for send in self._entry_markers(entry) if send.peer == peer
-        ]
+        sends += self._marker_steps(self.draining.told(peer) + self.steered_draining.told(peer))
+        is_near = peer in self.share.flows[LATE].neighbours
+        return sends + [Send(peer, message) for _, message in sorted(self._entered.items()) if is_near]
 
     def _marker_steps(self, steps: Sequence[Step]) -> list[Send]:
         return [Send(peer, Marker(self.share.epoch, flow)) for flow, peer in steps]
 
-    def _pass_on(self, entry: int) -> list[Send]:
-        """No steered frame of this epoch enters at that broker any more. The marker that says so goes on, once."""
-        if entry in self._ended_entrances:
-            return []
-        self._ended_entrances.add(entry)
-        return self._entry_markers(entry)
-
-    def _entry_markers(self, entry: int) -> list[Send]:
-        """An entry broker's marker, for the next hops of the frames that enter there."""
-        onward = sorted(self._route_from(entry).get(self.broker, ()))
-        return [Send(peer, Marker(self.share.epoch, LATE, entry)) for peer in onward]
-
-    def _route_from(self, entry: int) -> Route:
-        """The cheapest paths from an entry broker to all other brokers, remembered."""
-        if entry not in self._routes_from:
-            self._routes_from[entry] = self._directed(entry, self._brokers() - {entry})
-        return self._routes_from[entry]
-
+    @cached_property
     def _brokers(self) -> frozenset[int]:
         """All brokers that steered frames may pass."""
-        return frozenset(end for link in self.share.prices for end in link)
+        return frozenset(self.steered.ids.tolist()) if len(self.steered) else frozenset()

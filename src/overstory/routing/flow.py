@@ -13,7 +13,7 @@ advertisements are named by (id, version).
 5. Towards a neighbour either all hops that a subscription came from count, or none does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from overstory.errors import VersionError
@@ -79,7 +79,7 @@ class Flow:
     def open_outlet(self, peer: int) -> Orders:
         """A neighbour in the tree is up: it is told of the subscriptions that it should know."""
         self.outlets[peer] = Outlet(peer, self.policy.covering)
-        return self._tell(peer, list(self.entries.items()))
+        return self._tell(peer, list(self._tellable()))
 
     def close_outlet(self, peer: int) -> None:
         """A neighbour is down. It may lose what it was told; its own subscriptions stay until their leases end."""
@@ -125,7 +125,7 @@ class Flow:
             self.open.discard(peer)
         if peer not in self.outlets:
             return []
-        return self._tell(peer, list(self.entries.items())) if is_open else self._withdraw_unmet(peer)
+        return self._tell(peer, list(self._tellable())) if is_open else self._withdraw_unmet(peer)
 
     def knows_advertisement(self, key: Key, announced: Filter) -> bool:
         """Whether this advertisement, or a newer version of it, is known here or was taken back.
@@ -153,7 +153,7 @@ class Flow:
         self._advertised_from.setdefault(hop, set()).add(key[0])
         orders: Orders = []
         if hop in self.outlets:
-            orders += self._tell(hop, [item for item in self.entries.items() if announced.intersects(item[1].filter)])
+            orders += self._tell(hop, [item for item in self._tellable() if announced.intersects(item[1].filter)])
         return orders if older is None else orders + self._withdraw_unmet(older.hop, older.filter)
 
     def unadvertise(self, key: Key, now: float, withdrawn: bool = False) -> Orders:
@@ -224,9 +224,19 @@ class Flow:
         return True
 
     def subscribe(
-        self, hop: int, key: Key, wanted: Filter, now: float, client: bool = False, no_local: bool = False
+        self,
+        hop: int,
+        key: Key,
+        wanted: Filter,
+        now: float,
+        client: bool = False,
+        no_local: bool = False,
+        host: int = NONE,
     ) -> Orders:
-        """Adds a subscription of a hop to the table, and passes it on to the neighbours that events may come from."""
+        """Adds a subscription of a hop to the table, and passes it on to the neighbours that events may come from.
+
+        ``host`` is for steered flows (``summaries``).
+        """
         row = hop in self.share.rows and self.planned.get(key[0], -1) >= key[1]
         number = NONE
         if client or not row:
@@ -273,6 +283,14 @@ class Flow:
         """The prunes for advertisements that this neighbour has sent. Prunes for unknown advertisements end here."""
         behind = self._advertised_from.get(peer, set())
         return [prune for prune in prunes if prune.advertisement in behind]
+
+    def host_of(self, key: Key) -> int:
+        """The host whose summary a part belongs to; NONE where subscriptions are no parts of summaries."""
+        return NONE
+
+    def _tellable(self) -> Iterable[tuple[tuple[int, Key], Entry]]:
+        """The subscriptions that neighbours may have to know, each with the hop that it came from."""
+        return self.entries.items()
 
     def _tell(self, peer: int, entries: Sequence[tuple[tuple[int, Key], Entry]]) -> Orders:
         """Tells a neighbour of those entries that it does not know yet.

@@ -1,7 +1,7 @@
 """Publications in batches, as arrays: the frames that enter a router, and its decisions about them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from overstory.routing.law import PUBLISHING_BROKER
 
 Ints = NDArray[np.int64]
 Flows = frozenset[int]
-Route = Mapping[int, frozenset[int]]  # of a frame in a steered flow: the next hops of each broker
 NOWHERE = NONE  # the origin of a frame that a client of this broker published
 COLUMN = Numbers | Texts | Lists | Values
 
@@ -35,6 +34,34 @@ class Header(NamedTuple):
         return Header(*[column[rows] for column in self])
 
 
+class Steered(NamedTuple):
+    """The headers of frames in steered flows (``wire.steering``): those of frame i are between offsets i and i + 1."""
+
+    offsets: Ints
+    flows: Ints  # of each header
+    byte_offsets: Ints  # of each header
+    data: NDArray[np.uint8]
+
+    @classmethod
+    def none(cls, frames: int) -> "Steered":
+        """The headers of frames of which none is steered."""
+        nothing = np.empty(0, np.int64)
+        return cls(np.zeros(frames + 1, np.int64), nothing, np.zeros(1, np.int64), np.empty(0, np.uint8))
+
+    @property
+    def frames(self) -> Ints:
+        """The frame of each header."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def take(self, rows: Ints) -> "Steered":
+        """The headers of these frames alone."""
+        if not len(self.flows):
+            return Steered.none(len(rows))
+        chosen, offsets = _gathered(self.offsets, rows)
+        places, byte_offsets = _gathered(self.byte_offsets, chosen)
+        return Steered(offsets, self.flows[chosen], byte_offsets, self.data[places])
+
+
 @dataclass(frozen=True, eq=False)
 class Frames:
     """Frames of one epoch. Frame i carries event i of the batch, for a set of flows."""
@@ -46,14 +73,14 @@ class Frames:
     entries: Ints  # publishing brokers
     origins: Ints  # brokers that the frames came from, or NOWHERE
     flows: Sequence[Flows]
-    routes: Sequence[Mapping[int, Route]]  # of steered flows
+    steered: Steered
     header: Header
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, rows: Ints, flows: Sequence[Flows], origin: int) -> "Frames":
-        """Copies of these frames, each for fewer flows, as a neighbour gets them from ``origin``."""
+    def take(self, rows: Ints, flows: Sequence[Flows], origin: int, steered: Steered | None = None) -> "Frames":
+        """Copies of these frames, each for fewer flows and with other headers, as they come from ``origin``."""
         return Frames(
             self.epoch,
             taken(self.batch, rows),
@@ -62,16 +89,32 @@ class Frames:
             self.entries[rows],
             np.full(len(rows), origin),
             flows,
-            [
-                {flow: route for flow, route in self.routes[row].items() if flow in kept}
-                for row, kept in zip(rows.tolist(), flows, strict=True)
-            ],
+            Steered.none(len(rows)) if steered is None else steered,
             self.header.take(rows),
         )
+
+    def sent(self, routed: "Routed", places: Ints, origin: int) -> "Frames":
+        """The copies at these places of a router's decision, as they leave the broker ``origin``."""
+        rows = routed.frames[places]
+        copies = self.take(
+            rows, [routed.flows[place] for place in places.tolist()], origin, routed.steered.take(places)
+        )
+        return replace(copies, header=routed.header.take(rows))
 
     def asked(self) -> Batch:
         """The batch with the publishing broker as a further attribute, for the plan's predicates."""
         return Batch({**self.batch.columns, PUBLISHING_BROKER: Numbers(self.entries)}, len(self))
+
+
+class Entering(NamedTuple):
+    """The ends of events that enter here, each once: by frame, then flow, then end."""
+
+    frames: Ints
+    flows: Ints  # places among the steered flows
+    ends: Ints  # positions of brokers
+
+
+NOTHING_ENTERS = Entering(*[np.empty(0, np.int64)] * 3)
 
 
 class Routed(NamedTuple):
@@ -80,16 +123,19 @@ class Routed(NamedTuple):
     frames: Ints  # of each copy, ascending
     peers: Ints  # brokers and clients
     flows: list[Flows]
+    steered: Steered  # of each copy
     header: Header  # of all frames, as they leave this broker
     delivered_frames: Ints
     delivered: Ints  # subscriptions; a client that gets a copy for none of its own discards the copy
     delivered_serials: Ints  # of the entries of these subscriptions in the table
     interests: Ints  # of each frame: neighbours that it goes to and subscriptions here that want it
+    entering: Entering  # in steered flows
+    wrong: int = 0  # headers that could not be followed
+    lost: int = 0  # ends that could not be reached
 
-    def to(self, peer: int) -> tuple[Ints, list[Flows]]:
-        """The frames of which the peer gets a copy, and the flows of each copy."""
-        at = np.flatnonzero(self.peers == peer)
-        return self.frames[at], [self.flows[place] for place in at.tolist()]
+    def to(self, peer: int) -> Ints:
+        """The places of the copies that go to a peer."""
+        return np.flatnonzero(self.peers == peer)
 
 
 def taken(batch: Batch, rows: Ints) -> Batch:

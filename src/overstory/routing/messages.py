@@ -4,12 +4,14 @@ A subscription and an advertisement are named by (id, version). Their maker give
 they are made again, here or at another broker. Under one version they never say anything else.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from overstory.filters import Filter
+from overstory.kernels.nothing import NONE
 from overstory.model.plan import LATE as LATE
+from overstory.routing.frames import Frames, Routed
 
 Key: TypeAlias = tuple[int, int]  # id, version
 
@@ -86,6 +88,7 @@ class Subscribe(msgspec.Struct, frozen=True):
     key: Key
     filter: Filter
     triggered: bool = False  # by an unsubscription that left this subscription uncovered, at the sender or before it
+    host: int = NONE  # in a steered flow: the broker whose summary this is a part of
 
 
 class Unsubscribe(msgspec.Struct, frozen=True):
@@ -134,11 +137,32 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """No more events of this epoch come: over this link in this flow's tree or, with an entry, from that broker."""
+    """No more events of this epoch come over this link in this flow's tree."""
 
     epoch: int
     flow: int
-    entry: int | None = None  # the broker where events enter steered flows
+
+
+class Entered(msgspec.Struct, frozen=True):
+    """No more events of this epoch enter steered flows at a broker. All brokers are told, over the late flow's tree."""
+
+    epoch: int
+    entry: int
+    counts: tuple[tuple[int, int, int], ...]  # how many events the broker sent: the flow, the end, the number
+
+
+class LinkState(msgspec.Struct, frozen=True):
+    """Which links of a broker are down; see ``routing.link_state``."""
+
+    broker: int
+    incarnation: int
+    version: int
+    down: frozenset[int]  # the brokers that these links lead to
+
+    @property
+    def version_key(self) -> tuple[int, int]:
+        """Of two messages about the same broker, the one with the higher key counts."""
+        return self.incarnation, self.version
 
 
 class Flush(msgspec.Struct, frozen=True):
@@ -147,7 +171,8 @@ class Flush(msgspec.Struct, frozen=True):
     epoch: int
     flow: int  # whose tree the flush spreads over
     move: Attempt
-    target: int  # the flow that the subscription goes to
+    targets: tuple[int, ...]  # the flows that the subscription goes to
+    host: int  # the broker that asks
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -164,6 +189,8 @@ class Echo(msgspec.Struct, frozen=True):
     epoch: int
     flow: int
     move: Attempt
+    # In a steered flow: how many events brokers behind the sender, or at it, have sent to the host before
+    counts: tuple[tuple[int, int], ...] = ()
 
 
 Message: TypeAlias = (
@@ -180,6 +207,8 @@ Message: TypeAlias = (
     | Missing
     | Settled
     | Marker
+    | Entered
+    | LinkState
     | Flush
     | Probe
     | Echo
@@ -212,4 +241,14 @@ class Drained(msgspec.Struct, frozen=True):
     epoch: int
 
 
-Output: TypeAlias = Send | Acknowledge | Held | Drained
+class Released(NamedTuple):
+    """Events that had to wait for others go to clients here, behind all that was published before.
+
+    The decision is to be acted on as that about any other frames.
+    """
+
+    frames: Frames
+    routed: Routed
+
+
+Output: TypeAlias = Send | Acknowledge | Held | Drained | Released

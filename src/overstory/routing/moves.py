@@ -1,28 +1,36 @@
-"""A late subscription moves to a better flow: it is in both for a while, and no event is lost or delivered twice.
+"""A late subscription moves to better flows: it is in both for a while, and no event is lost or delivered twice.
 
-The *old* flow is the late flow; the *new* one is the flow that the subscription moves to. A *flush* goes through a
-tree. A broker answers a flush with an *echo* once all its other neighbours in the tree have answered. So behind the
-last echo no event comes that was in flight before the flush. From the beginning of the move the host remembers which
-events the subscription got, and passes each of them on once.
+The *old* flow is the late flow; the *new* ones are those that the subscription moves to, in parts if there are several.
+A *flush* goes through a tree. A broker answers a flush with an *echo* once all its other neighbours in the tree have
+answered. So behind the last echo no event comes that was in flight before the flush. From the beginning of the move the
+host remembers which events the subscription got, and passes each of them on once.
 
-1. The host flushes the new tree. After that, no event that the subscription got before the move began comes over the
-   new tree any more.
-2. The subscription joins the new flow, and the host sends a *probe* through the new tree, behind the subscription. The
-   host flushes the old tree; this time a broker answers only once the probe has reached it. After that, no event comes
-   over the old tree that missed the new one.
-3. The subscription leaves the old flow, and the host flushes the new tree again. After that, no event comes over the
-   new tree that came over the old one already, and the move is over.
+1. The host flushes the new trees. After that, no event that the subscription got before the move began comes over the
+   new trees any more.
+2. The subscription joins the new flows, and the host sends a *probe* through each new tree, behind the subscription.
+   The host flushes the old tree; this time a broker answers only once the probes have reached it. After that, no event
+   comes over the old tree that missed the new ones.
+3. The subscription leaves the old flow, and the host flushes the new trees again. After that, no event comes over the
+   new trees that came over the old one already, and the move is over.
+
+A steered flow has no tree that its events take. It is flushed over the tree of its summaries, and the echoes say how
+many events all brokers have sent to the host before: the flush is over once so many have come.
 
 If a link fails, the echoes that were to come over it are lost. An attempt that has not ended within two leases is given
-up, and its step begins again. The host still remembers the events that the subscription got meanwhile. So while a
-broker of either tree is away, the subscription stays in the flows that it is in.
+up, and its step begins again; events that were counted and did not come by then were lost. The host still remembers the
+events that the subscription got meanwhile. A neighbour that has been away for two leases is waited for no longer: its
+events from before have come or are lost, and when it comes back it is told everything first.
 """
+
+from itertools import combinations
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from overstory.errors import RoutingError, UnknownTreeError
+from overstory.filters import Filter, parse_filter
+from overstory.routing.epoch import Epoch
 from overstory.routing.frames import Frames, Routed
 from overstory.routing.messages import LATE, Attempt, Echo, Flush, Key, Output, Probe, Send
 from overstory.routing.state import State
@@ -35,10 +43,13 @@ Round = tuple[int, Attempt, int]  # the epoch, the attempt, the flow that is flu
 class Moving(msgspec.Struct):
     """A subscription on the move, as its host knows it."""
 
-    target: int  # the flow that the subscription moves to
+    targets: tuple[int, ...]  # the flows that the subscription moves to
     step: int = 1  # of the three above
     attempt: int = 0
     since: float = 0.0  # when the attempt began
+    flushing: set[int] = msgspec.field(default_factory=set)  # flows whose echoes have not all come
+    # In steered flows: how many events are to come from each broker
+    expected: dict[int, dict[int, int]] = msgspec.field(default_factory=dict)
     seen: set[int] = msgspec.field(default_factory=set)  # the events that the subscription has got
 
 
@@ -48,6 +59,9 @@ class PendingFlush(msgspec.Struct):
     peer: int | None  # the neighbour that it came from; None: this broker began it
     missing: set[int]  # neighbours whose echoes have to come first
     since: float
+    host: int  # that began it
+    probes: set[int]  # new flows whose probes have to come first
+    counts: dict[int, int]  # in a steered flow: how many events brokers from here on have sent to the host
 
 
 class Moves:
@@ -57,43 +71,57 @@ class Moves:
         self._state = state
         self._moving: dict[Move, Moving] = {}
         self._flushes: dict[Round, PendingFlush] = {}
-        self._probed: dict[tuple[int, Attempt], float] = {}  # when the probe of each attempt came
+        self._probed: dict[tuple[int, Attempt, int], float] = {}  # when the probe of each attempt and flow came
 
-    def start(self, id_: int, target: int) -> list[Output]:
-        """Starts to move a subscription to the target flow, or tries the present step again if the move has started."""
-        state = self._state
+    def start(self, id_: int, targets: tuple[int, ...]) -> list[Output]:
+        """Starts to move a subscription to other flows, or tries the present step again if the move has started."""
+        state, targets = self._state, tuple(sorted(set(targets)))
         home, number = state.homes.get(id_), state.active
-        if home is None or number is None or not {(number, LATE), (number, target)} & home.joined:
+        if home is None or number is None or not {(number, flow) for flow in (LATE, *targets)} & home.joined:
             raise RoutingError(f"subscription {id_} is not in the flow for late subscriptions here")
-        epoch, move = state.epochs[number], (number, (id_, home.version))
-        if target not in epoch.flows or target == LATE:
-            raise UnknownTreeError(f"epoch {number} has no flow {target} at broker {state.broker}")
-        share = epoch.flows[target].share
-        if not share.neighbours or target in {member.flow for member in epoch.share.steered}:
-            raise UnknownTreeError(
-                f"flow {target} has no tree at broker {state.broker} that subscription {id_} could join"
-            )
-        if not share.events.covers(home.filter):
-            raise RoutingError(f"flow {target} does not carry all that subscription {id_} wants")
-        if self._moving.get(move, Moving(target)).target != target:
+        self._check(number, id_, home.filter, targets)
+        move = (number, (id_, home.version))
+        if self._moving.get(move, Moving(targets)).targets != targets:
             raise RoutingError(f"subscription {id_} is on the move already")
         if move not in self._moving and (number, LATE) not in home.joined:
             return []  # the subscription has moved there before
-        self._moving.setdefault(move, Moving(target))
+        self._moving.setdefault(move, Moving(targets))
         return self._begin(move)
+
+    def _check(self, number: int, id_: int, wanted: Filter, targets: tuple[int, ...]) -> None:
+        """Raises a ``RoutingError`` if these flows of the epoch cannot serve a subscription, each event once."""
+        epoch, broker = self._state.epochs[number], self._state.broker
+        for target in targets:
+            if target not in epoch.flows or target == LATE:
+                raise UnknownTreeError(f"epoch {number} has no flow {target} at broker {broker}")
+            if not epoch.flows[target].share.neighbours:
+                raise UnknownTreeError(
+                    f"flow {target} has no tree at broker {broker} that subscription {id_} could join"
+                )
+        events = [epoch.flows[target].share.events for target in targets]
+        if not events or not events[0].union(*events[1:]).covers(wanted):
+            raise RoutingError(f"flows {_listed(targets)} do not carry all that subscription {id_} wants")
+        for one, other in combinations(range(len(targets)), 2):
+            if events[one].intersects(events[other]):
+                raise RoutingError(f"flows {targets[one]} and {targets[other]} may both carry an event")
 
     def _begin(self, move: Move) -> list[Output]:
         """Begins the present step with a new attempt. Echoes of older attempts no longer count."""
         moving, (number, key) = self._moving[move], move
         moving.attempt += 1
         moving.since = self._state.now
-        attempt = (*key, moving.attempt)
-        if moving.step != 2:
-            return self._flush(None, Flush(number, moving.target, attempt, moving.target))
-        self._probed[number, attempt] = self._state.now
-        outlets = self._state.epochs[number].flows[moving.target].outlets
-        probes: list[Output] = [Send(peer, Probe(number, moving.target, attempt)) for peer in sorted(outlets)]
-        return probes + self._flush(None, Flush(number, LATE, attempt, moving.target))
+        moving.expected.clear()
+        attempt, outputs = (*key, moving.attempt), list[Output]()
+        flushed = moving.targets if moving.step != 2 else (LATE,)
+        moving.flushing = set(flushed)
+        if moving.step == 2:
+            for target in moving.targets:
+                self._probed[number, attempt, target] = self._state.now
+                outlets = self._state.epochs[number].flows[target].outlets
+                outputs += [Send(peer, Probe(number, target, attempt)) for peer in sorted(outlets)]
+        for flow in flushed:
+            outputs += self._flush(None, Flush(number, flow, attempt, moving.targets, self._state.broker))
+        return outputs
 
     def _end(self, move: Move) -> list[Output]:
         """Ends the present step and begins the next one, if there is one."""
@@ -102,13 +130,38 @@ class Moves:
         if moving.step == 3 or home is None or home.version != key[1]:  # over, or the subscription has gone
             del self._moving[move]
             return []
+        outputs: list[Output] = []
         if moving.step == 1:
             epoch = self._state.epochs[number]
-            outputs = self._state.join(epoch, home, key[0], moving.target, home.filter)
+            for target in moving.targets:
+                part = _part(home.filter, epoch.flows[target].share.events) if len(moving.targets) > 1 else home.filter
+                outputs += self._state.join(epoch, home, key[0], target, part)
         else:
-            outputs = self._state.leave(number, LATE, key[0], home)
+            outputs += self._state.leave(number, LATE, key[0], home, withdrawn=True)
         moving.step += 1
         return outputs + self._begin(move)
+
+    def arrived(self, epoch: Epoch) -> list[Output]:
+        """Events have come in steered flows: the steps that waited for them end."""
+        return [
+            output
+            for move in list(self._moving)
+            if move[0] == epoch.share.epoch
+            for output in self._end_if_flushed(move)
+        ]
+
+    def _end_if_flushed(self, move: Move) -> list[Output]:
+        """Ends the present step, if all echoes have come, and all events that they counted."""
+        moving, steered = self._moving[move], self._state.epochs[move[0]].steered
+        if moving.flushing:
+            return []
+        if not all(
+            steered.has_all(entry, {flow: count})
+            for flow, counts in moving.expected.items()
+            for entry, count in counts.items()
+        ):
+            return []
+        return self._end(move)
 
     def receive(self, peer: int, message: Flush | Probe | Echo) -> list[Output]:
         """Handles a neighbour's message about a move."""
@@ -170,30 +223,54 @@ class Moves:
             if home is None or home.version != move[1][1]:
                 del self._moving[move]
             elif moving.since < old:
-                outputs += self._begin(move)
+                outputs += self._begin(move) if moving.flushing else self._end_without_lost(move)
         return outputs
+
+    def _end_without_lost(self, move: Move) -> list[Output]:
+        """Ends the present step: the events that echoes counted long ago, and that have not come since, were lost."""
+        steered = self._state.epochs[move[0]].steered
+        for flow, counts in self._moving[move].expected.items():
+            for entry, count in counts.items():
+                steered.give_up(entry, {flow: count})
+        return self._end(move)
 
     def _flush(self, peer: int | None, flush: Flush) -> list[Output]:
         """Passes a flush on to all other neighbours in the tree, and waits for the echoes of all of them.
 
-        A neighbour that is down is waited for as well, because events may be in flight behind it.
+        A neighbour that is down is waited for as well, because events may be in flight behind it; but not for ever.
         """
         epoch = self._state.epochs[flush.epoch]
         flow = epoch.flows[flush.flow]
-        others = sorted(flow.share.neighbours - {peer})
+        others = sorted(other for other in flow.share.neighbours - {peer} if not self._has_gone(other))
         round_: Round = (flush.epoch, flush.move, flush.flow)
-        self._flushes[round_] = PendingFlush(peer, set(others), self._state.now)
-        elsewhere = flush.target not in epoch.flows or not epoch.flows[flush.target].share.neighbours
-        if elsewhere and flush.flow == LATE:  # this broker is not in the new tree, so no probe comes
-            self._probed[round_[:2]] = self._state.now
+        probes = {target for target in flush.targets if self._has_tree(epoch, target)} if flush.flow == LATE else set()
+        counts = self._sent_to(epoch, flush.flow, flush.host)
+        self._flushes[round_] = PendingFlush(peer, set(others), self._state.now, flush.host, probes, counts)
         onward: list[Output] = [Send(other, flush) for other in others if other in flow.outlets]
         return onward + self._answer(round_)
 
+    def _has_gone(self, peer: int) -> bool:
+        """Whether a neighbour has been down for two leases."""
+        return self._state.now - self._state.away.get(peer, self._state.now) >= 2 * self._state.lease
+
+    def _has_tree(self, epoch: Epoch, target: int) -> bool:
+        """Whether this broker is in the tree of a flow. If it is not, no probe comes to it."""
+        return target in epoch.flows and bool(epoch.flows[target].share.neighbours)
+
+    def _sent_to(self, epoch: Epoch, flow: int, host: int) -> dict[int, int]:
+        """How many events this broker has sent to a host in a flow, if it is steered."""
+        place = epoch.steered.place_of.get(flow)
+        if place is None or host == self._state.broker:
+            return {}
+        count = epoch.steered.sent_to(place, host)
+        return {self._state.broker: count} if count else {}
+
     def _probe(self, peer: int, message: Probe) -> list[Output]:
         """Passes a probe on through the new tree, once, and answers a flush that has waited for it."""
-        if (message.epoch, message.move) in self._probed:
+        probe = (message.epoch, message.move, message.flow)
+        if probe in self._probed:
             return []
-        self._probed[message.epoch, message.move] = self._state.now
+        self._probed[probe] = self._state.now
         outlets = self._state.epochs[message.epoch].flows[message.flow].outlets
         onward: list[Output] = [Send(other, message) for other in sorted(outlets) if other != peer]
         return onward + self._answer((message.epoch, message.move, LATE))
@@ -203,19 +280,38 @@ class Moves:
         round_ = (message.epoch, message.move, message.flow)
         if round_ in self._flushes:
             self._flushes[round_].missing.discard(peer)
+            self._flushes[round_].counts.update(message.counts)
         return self._answer(round_)
 
     def _answer(self, round_: Round) -> list[Output]:
-        """Answers a flush once all echoes and the probe have come. If this broker began the flush, the step ends."""
+        """Answers a flush once all echoes and probes have come. If this broker began the flush, the step may end."""
         number, attempt, flow = round_
-        unprobed = flow == LATE and round_[:2] not in self._probed
-        if round_ not in self._flushes or unprobed or self._flushes[round_].missing:
+        flush = self._flushes.get(round_)
+        if (
+            flush is None
+            or flush.missing
+            or any((number, attempt, target) not in self._probed for target in flush.probes)
+        ):
             return []
-        peer = self._flushes.pop(round_).peer
-        if flow == LATE:
-            del self._probed[round_[:2]]
-        if peer is not None:
-            return [Send(peer, Echo(number, flow, attempt))]
+        del self._flushes[round_]
+        for target in flush.probes:
+            del self._probed[number, attempt, target]
+        if flush.peer is not None:
+            return [Send(flush.peer, Echo(number, flow, attempt, tuple(sorted(flush.counts.items()))))]
         move = (number, attempt[:2])
         current = self._moving.get(move)
-        return self._end(move) if current is not None and current.attempt == attempt[2] else []
+        if current is None or current.attempt != attempt[2]:
+            return []
+        current.flushing.discard(flow)
+        if flush.counts:
+            current.expected[flow] = flush.counts
+        return self._end_if_flushed(move)
+
+
+def _part(wanted: Filter, events: Filter) -> Filter:
+    """The part of a subscription that a flow carries."""
+    return parse_filter(f"({wanted}) AND ({events})")
+
+
+def _listed(flows: tuple[int, ...]) -> str:
+    return ", ".join(map(str, flows))

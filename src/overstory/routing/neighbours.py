@@ -10,12 +10,15 @@ from overstory.errors import UnknownTreeError, VersionError
 from overstory.filters import Filter
 from overstory.routing.flow import Flow
 from overstory.routing.messages import (
+    LATE,
     Advertise,
     Begin,
     Echo,
+    Entered,
     Flush,
     Gate,
     Key,
+    LinkState,
     Marker,
     Message,
     Missing,
@@ -37,18 +40,19 @@ from overstory.routing.state import State
 
 def check(state: State, peer: int, message: Message) -> None:
     """Raises a ``RoutingError`` if the neighbour cannot have sent this message. Nothing has changed then."""
-    if isinstance(message, (Packed, Retired)) or message.epoch not in state.epochs:
+    if isinstance(message, (Packed, Retired, LinkState)) or message.epoch not in state.epochs:
         return
     flows = state.epochs[message.epoch].flows
     if isinstance(message, (Begin, Resynchronise)):
         return
-    number = message.flow
+    number = LATE if isinstance(message, Entered) else message.flow
     if number not in flows:
         raise UnknownTreeError(f"epoch {message.epoch} has no flow {number} at broker {state.broker}")
-    is_steered = isinstance(message, Marker) and message.entry is not None
-    if not is_steered and peer not in flows[number].share.neighbours:
+    if peer not in flows[number].share.neighbours:
         raise UnknownTreeError(f"broker {peer} is no neighbour of {state.broker} in the tree of flow {number}")
     if isinstance(message, Subscribe):
+        if number in state.epochs[message.epoch].steered.place_of and message.host not in state.epochs[message.epoch]:
+            raise UnknownTreeError(f"a summary in flow {number} names broker {message.host}, which is not known")
         flows[number].knows_subscription(peer, message.key, message.filter)
     elif isinstance(message, Advertise):
         flows[number].knows_advertisement(message.key, message.filter)
@@ -98,7 +102,7 @@ def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
     flow = _flow(state, message)
     if flow.knows_subscription(peer, message.key, message.filter):
         return []
-    orders = flow.subscribe(peer, message.key, message.filter, state.now)
+    orders = flow.subscribe(peer, message.key, message.filter, state.now, host=message.host)
     if message.triggered:
         orders = [(other, order._replace(triggered=order.filter is not None)) for other, order in orders]
     outputs = state.messages(message.epoch, message.flow, orders)
@@ -168,6 +172,14 @@ def marked(state: State, peer: int, message: Marker) -> list[Output]:
     return outputs if before else outputs + state.drained(message.epoch)
 
 
+def entered(state: State, peer: int, message: Entered) -> list[Output]:
+    """No event enters steered flows of the epoch at some broker any more. The epoch may have drained here now."""
+    epoch = state.epochs[message.epoch]
+    before = epoch.has_drained
+    outputs = state.to_those_up(epoch.entry_ended(peer, message, state.now))
+    return outputs if before else outputs + state.drained(message.epoch)
+
+
 def left_epochs(state: State, peer: int, message: Retired) -> list[Output]:
     """A neighbour has let go of epochs that are still here: these need not wait for its markers to drain."""
     state.retirements[peer] = message
@@ -175,7 +187,7 @@ def left_epochs(state: State, peer: int, message: Retired) -> list[Output]:
     for number, epoch in state.epochs.items():
         if message.has_left(number):
             before = epoch.has_drained
-            outputs += state.to_those_up(epoch.left_by(peer))
+            outputs += state.to_those_up(epoch.left_by(peer, state.now))
             outputs += [] if before else state.drained(number)
     return outputs
 
@@ -213,6 +225,7 @@ HANDLERS: dict[type, Callable[[State, int, Any], list[Output]]] = {
     Missing: missed,
     Settled: settled,
     Marker: marked,
+    Entered: entered,
     Resynchronise: asked_again,
 }
 MOVING = (Flush, Probe, Echo)  # messages that ``routing.moves`` handles

@@ -35,7 +35,7 @@ The forwarding table is the other direction: the subscriptions that neighbours a
 index for all flows (``table``). Control messages come one at a time. Publications come in batches and leave as arrays.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -44,8 +44,9 @@ from overstory.errors import EpochError, RoutingError, UnknownTreeError, Version
 from overstory.filters import Filter
 from overstory.matching import Batch, Matches
 from overstory.model.values import Attributes
+from overstory.routing.arrivals import Waiting
 from overstory.routing.epoch import Epoch
-from overstory.routing.frames import NOWHERE, Flows, Frames, Header, Ints, Routed
+from overstory.routing.frames import NOWHERE, Flows, Frames, Header, Ints, Routed, Steered
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.messages import (
     LATE,
@@ -53,9 +54,11 @@ from overstory.routing.messages import (
     Advertise,
     Begin,
     Key,
+    LinkState,
     Message,
     Output,
     Packed,
+    Released,
     Resynchronise,
     Retired,
     Send,
@@ -76,6 +79,8 @@ from overstory.routing.neighbours import (
 from overstory.routing.policy import Policy
 from overstory.routing.share import Share
 from overstory.routing.state import Home, State
+from overstory.routing.steered_flows import NOTHING_SENT, Here
+from overstory.routing.summaries import SteeredFlow
 
 FOR_EVER = float("inf")
 WINDOW = 3600.0  # seconds of statistics
@@ -92,6 +97,9 @@ class RouterStatistics(msgspec.Struct, frozen=True):
     window: int  # rows of publication statistics
     ended: int  # tombstones: unsubscriptions and unadvertisements that are remembered
     dropped: int  # messages of epochs that were not installed yet, since the router began
+    waiting: int = 0  # events of ordered flows that wait for those before them
+    wrong_headers: int = 0  # headers of steered frames that could not be followed
+    unreachable: int = 0  # ends of steered events that could not be reached
 
 
 class Router:
@@ -108,7 +116,7 @@ class Router:
     ) -> None:
         """``incarnation`` is a higher number each time that the broker restarts without its state."""
         self.lease = lease
-        self.state = State(broker, policy, incarnation)
+        self.state = State(broker, policy, incarnation, lease)
         self.state.now = self._renewed = now
         self._window = window
         self._policy_ticked = float("-inf")  # when the policy last looked at the orders that wait
@@ -120,8 +128,8 @@ class Router:
         """A neighbour is up: it is told everything, and asked again about the epochs that it spoke of too early."""
         if peer in self.state.up:
             return []
-        self.state.up.add(peer)
-        outputs: list[Output] = []
+        self.state.away.pop(peer, None)
+        outputs: list[Output] = [*self.state.links.neighbour_up(peer)]
         if self.state.active is not None:
             outputs.append(Send(peer, self._retired()))
         for number, epoch in self.state.epochs.items():
@@ -132,12 +140,15 @@ class Router:
 
     def neighbour_down(self, peer: int) -> list[Output]:
         """A neighbour is down: its outlets are closed, and the entries that it sent stay until their leases end."""
-        self.state.up.discard(peer)
+        if peer not in self.state.up:
+            return []
+        outputs: list[Output] = [*self.state.links.neighbour_down(peer)]
+        self.state.away[peer] = self.state.now
         for epoch in self.state.epochs.values():
             for flow in epoch.flows.values():
                 flow.close_outlet(peer)
         self._moves.down(peer)
-        return []
+        return outputs
 
     def install(self, share: Share) -> list[Output]:
         """Installs this broker's share of a plan as a new epoch. No event uses the epoch until it is activated.
@@ -148,9 +159,12 @@ class Router:
             raise EpochError(f"epoch {share.epoch} has been installed before; a new plan needs a higher number")
         if LATE not in share.flows:
             raise UnknownTreeError("a plan needs the flow for late subscriptions")
-        epoch = self.state.epochs[share.epoch] = Epoch(self.state.broker, share, self.state.policy, self._window)
+        from_start = self.state.incarnation == 0 or self.state.active is not None
+        known = self.state.policy, self._window, self.state.links, from_start
+        epoch = self.state.epochs[share.epoch] = Epoch(self.state.broker, share, *known)
+        news = self.state.links.use() if len(epoch.steered) else []
         epoch.not_begun = {peer for peer, latest in self.state.too_early.items() if latest >= share.epoch}
-        outputs: list[Output] = []
+        outputs: list[Output] = [*news]
         for peer in sorted(self.state.up):
             outputs += self.state.introduced(share.epoch, peer, again=False)
         outputs += [Send(peer, Resynchronise(share.epoch)) for peer in sorted(epoch.not_begun & self.state.up)]
@@ -162,7 +176,7 @@ class Router:
         outputs += [*self.state.to_those_up(epoch.settle()), *self.state.held(share.epoch)]
         for peer, retired in self.state.retirements.items():
             if retired.has_left(share.epoch):
-                outputs += self.state.to_those_up(epoch.left_by(peer))
+                outputs += self.state.to_those_up(epoch.left_by(peer, self.state.now))
         return outputs
 
     def activate(self, number: int) -> list[Output]:
@@ -180,7 +194,7 @@ class Router:
             outputs += [Send(peer, self._retired()) for peer in sorted(self.state.up)]
         for older in sorted(self.state.epochs):
             if older < number and not self.state.epochs[older].draining.begun:
-                outputs += self.state.to_those_up(self.state.epochs[older].end())
+                outputs += self.state.to_those_up(self.state.epochs[older].end(self.state.now))
                 outputs += self.state.drained(older)
         self.state.too_early = {peer: latest for peer, latest in self.state.too_early.items() if latest > number}
         return outputs
@@ -194,6 +208,7 @@ class Router:
             raise EpochError(f"epoch {number} has not drained: events of it may still come")
         del self.state.epochs[number]
         self.state.retired = max(self.state.retired, number)
+        self.state.said_drained.discard(number)
         self._moves.forget(number)
         for id_, home in list(self.state.homes.items()):
             home.joined = {joined for joined in home.joined if joined[0] != number}
@@ -279,9 +294,12 @@ class Router:
         del self.state.homes[id_]
         return self.state.leave_all(id_, home)
 
-    def move(self, id_: int, flow: int) -> list[Output]:
-        """Moves a subscription from the late flow to one that carries every event that the subscription wants."""
-        return self._moves.start(id_, flow)
+    def move(self, id_: int, *flows: int) -> list[Output]:
+        """Moves a subscription from the late flow to one or more that together carry every event that it wants.
+
+        No two of them may carry the same event.
+        """
+        return self._moves.start(id_, flows)
 
     # Publications
 
@@ -301,13 +319,11 @@ class Router:
             np.full(size, self.state.broker),
             np.full(size, NOWHERE),
             [frozenset()] * size,
-            [{}] * size,
+            Steered.none(size),
             header,
         )
         begun = [entering for entering in self.state.epochs[self.state.active].entered(bare) if entering[1]]
-        rows = np.array([event for event, _, _ in begun], np.int64)
-        frames = bare.take(rows, [flows for _, flows, _ in begun], NOWHERE)
-        return replace(frames, routes=[routes for _, _, routes in begun])
+        return bare.take(np.array([event for event, _ in begun], np.int64), [flows for _, flows in begun], NOWHERE)
 
     def match(self, frames: Frames) -> Matches:
         """Which table entries match each frame. ``decide`` takes the answer, so that a caller can match ahead."""
@@ -315,13 +331,40 @@ class Router:
 
     def decide(self, frames: Frames, matches: Matches | None = None) -> Routed:
         """Where the frames go. This changes nothing."""
-        table = self.state.epoch(frames.epoch).table
-        return table.route(frames, table.match(frames) if matches is None else matches, self.state.broker)
+        epoch = self.state.epoch(frames.epoch)
+        return self._route(epoch, frames, epoch.steered.here(frames), matches)
 
     def publish(self, frames: Frames) -> tuple[Routed, list[Output]]:
         """Routes frames that came from a neighbour or entered here, and returns the messages that follow from them."""
-        routed = self._moves.once(frames, self.decide(frames))
-        return routed, self.note(frames, routed)
+        epoch, released = self.state.epoch(frames.epoch), list[Waiting]()
+        here = epoch.steered.here(frames)
+        if here is not None:
+            here, released = epoch.arrivals.take(frames, here, self.state.now)
+        routed = self._moves.once(frames, self._route(epoch, frames, here))
+        epoch.steered.count(routed)
+        outputs = self.note(frames, routed) + self._released(epoch, released)
+        return routed, outputs if here is None else outputs + self._steered_came(epoch)
+
+    def _route(self, epoch: Epoch, frames: Frames, here: Here | None, matches: Matches | None = None) -> Routed:
+        """Where frames go whose headers were read. Frames that only pass are not matched."""
+        if matches is None:
+            matches = epoch.table.match(frames, None if here is None else epoch.steered.matched(frames, here))
+        return epoch.table.route(frames, matches, epoch.steered, here)
+
+    def _released(self, epoch: Epoch, released: Sequence[Waiting]) -> list[Output]:
+        """Events of ordered flows that had to wait go to clients here."""
+        outputs: list[Output] = []
+        for waiting in released:
+            one = np.zeros(1, np.int64)
+            here = Here(one, one + waiting.flow, np.ones(1, np.bool_), one, NOTHING_SENT, 0)
+            routed = self._moves.once(waiting.frames, self._route(epoch, waiting.frames, here))
+            outputs += [Released(waiting.frames, routed), *self.note(waiting.frames, routed)]
+        return outputs
+
+    def _steered_came(self, epoch: Epoch) -> list[Output]:
+        """Events came in steered flows: a move may go on, and an epoch may have drained."""
+        sends = self.state.to_those_up(epoch.steered_came())
+        return [*self._moves.arrived(epoch), *sends, *self.state.drained(epoch.share.epoch)]
 
     def note(self, frames: Frames, routed: Routed) -> list[Output]:
         """Records the decisions in the window of statistics, if the policy uses one."""
@@ -348,7 +391,8 @@ class Router:
         """A neighbour sent an event that no neighbour or client of this broker wants: the policy is told."""
         outputs: list[Output] = []
         for flow_number in sorted(flows):
-            flow = self.state.epoch(number).flows.get(flow_number)
+            epoch = self.state.epoch(number)
+            flow = None if flow_number in epoch.steered.place_of else epoch.flows.get(flow_number)
             outlet = None if flow is None else flow.outlets.get(peer)
             if outlet is not None:
                 orders = self.state.policy.wasted(outlet, [event])
@@ -366,6 +410,8 @@ class Router:
             return [output for packed in message.messages for output in self.receive(peer, packed)]
         if isinstance(message, Retired):
             return left_epochs(self.state, peer, message)
+        if isinstance(message, LinkState):
+            return self._link_state(peer, message)
         if message.epoch not in self.state.epochs:
             return self._of_absent_epoch(peer, message)
         check(self.state, peer, message)
@@ -377,9 +423,18 @@ class Router:
             return self._moves.receive(peer, message)
         return HANDLERS[type(message)](self.state, peer, message)
 
+    def _link_state(self, peer: int, message: LinkState) -> list[Output]:
+        """News of links. If their broker has restarted, the numbers of its steered events begin anew."""
+        before = self.state.links.incarnation_of(message.broker)
+        outputs: list[Output] = [*self.state.links.hear(peer, message)]
+        if before is not None and self.state.links.incarnation_of(message.broker) != before:
+            for epoch in self.state.epochs.values():
+                outputs += self._released(epoch, epoch.arrivals.restarted(message.broker))
+        return outputs
+
     def _of_absent_epoch(self, peer: int, message: Message) -> list[Output]:
         """Ignores a message of a past epoch. One of an epoch yet to come is dropped, and will be asked for again."""
-        assert not isinstance(message, (Packed, Retired))
+        assert not isinstance(message, (Packed, Retired, LinkState))
         if self.state.is_past(message.epoch):
             is_answered = isinstance(message, Resynchronise) and self.state.active is not None
             return [Send(peer, self._retired())] if is_answered else []
@@ -441,12 +496,18 @@ class Router:
             + len(self.state.unannounced)
             + sum(len(epoch.ended) + len(epoch.unadvertised) for epoch in self.state.epochs.values()),
             dropped=self.state.dropped,
+            waiting=sum(epoch.arrivals.waiting for epoch in self.state.epochs.values()),
+            wrong_headers=sum(epoch.steered.wrong for epoch in self.state.epochs.values()),
+            unreachable=sum(epoch.steered.lost for epoch in self.state.epochs.values()),
         )
 
     def filters(self, number: int) -> list[tuple[int, int, int, Filter]]:
         """The forwarding table as rows of a plan's ``filters``: flow, this broker, the peer, the filter."""
         rows = []
         for flow in self.state.epoch(number).flows.values():
+            if isinstance(flow, SteeredFlow):
+                rows += flow.summary_rows()
+                continue
             for peer in sorted(flow.share.neighbours - flow.share.rows.keys()):
                 wanted = [entry.filter for (hop, _), entry in flow.entries.items() if hop == peer]
                 if wanted:
@@ -459,9 +520,11 @@ class Router:
         outputs: list[Output] = []
         self.state.ended.expire(old)
         self.state.unannounced.expire(old)
-        for epoch in self.state.epochs.values():
+        for epoch in list(self.state.epochs.values()):
             epoch.ended.expire(old)
             epoch.unadvertised.expire(old)
+            outputs += self.state.to_those_up(epoch.give_up(old))
+            outputs += self._released(epoch, epoch.arrivals.expire(old)) + self._steered_came(epoch)
         for number, flow in self.state.flows():
             for peer in sorted(flow.share.neighbours):
                 expired = flow.advertised_by(peer, before=old)

@@ -13,7 +13,7 @@ from overstory.filters import Filter, parse_filter
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.spanning import minimum_spanning_tree
-from overstory.model.tables import STEERED
+from overstory.model.tables import STEERED, TREE
 from overstory.routing.messages import LATE
 from overstory.routing.written_out import written_out
 
@@ -28,6 +28,8 @@ class FlowShare(msgspec.Struct, frozen=True):
     neighbours: frozenset[int]  # of the broker in the flow's tree
     rows: dict[int, Filter] = {}  # the plan's filters for links from the broker, by neighbour or client
     everyone_advertises: bool = True  # every broker advertises everything until it narrows that; else what it announces
+    kind: str = TREE  # a steered flow has the late flow's neighbours, for its summaries, and its own summary among rows
+    ordered: bool = False  # whether the frames of a steered flow are numbered, and released in order
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -41,14 +43,6 @@ class Member(msgspec.Struct, frozen=True):
     version: int = 0
 
 
-class Steered(msgspec.Struct, frozen=True):
-    """A member of a steered flow at any broker. An entry broker has to know all of them."""
-
-    flow: int
-    filter: Filter
-    broker: int
-
-
 class Share(msgspec.Struct, frozen=True):
     """All that one broker needs to know of a plan."""
 
@@ -56,8 +50,7 @@ class Share(msgspec.Struct, frozen=True):
     flows: dict[int, FlowShare]  # LATE among them
     members: tuple[Member, ...] = ()
     planned: dict[int, int] = {}  # all subscriptions that the plan serves, here and elsewhere, and their versions
-    steered: tuple[Steered, ...] = ()
-    prices: dict[Link, float] = {}  # of links between brokers, for steered flows
+    prices: dict[Link, float] = {}  # of links between brokers, if there are steered flows
     coalesce: bool = True
     clients: frozenset[int] = frozenset()  # attached here
 
@@ -85,12 +78,12 @@ def shares_of(
     plan = written_out(scenario, plan)
     brokers: list[int] = scenario.brokers["id"].to_pylist()
     flows = _flow_shares(scenario, plan, brokers)
-    members, steered, planned = _members(scenario, plan, versions or {})
-    steering = {member.flow for member in steered}
+    members, planned = _members(scenario, plan, versions or {})
+    steering = {row["flow"] for row in plan.flows.to_pylist() if row["kind"] in STEERED}
     clients: dict[int, set[int]] = defaultdict(set)
     for row in plan.attachments.to_pylist():
         clients[row["broker"]].add(row["client"])
-    prices = _prices(scenario) if steered else {}
+    prices = _prices(scenario) if steering else {}
 
     # Flows that a broker needs though it has no neighbour in their trees and no rows for them
     used = {broker: {LATE, *steering, *(member.flow for member in members[broker])} for broker in brokers}
@@ -104,7 +97,6 @@ def shares_of(
             },
             tuple(members[broker]),
             planned,
-            steered,
             prices,
             scenario.settings.coalesce,
             frozenset(clients[broker]),
@@ -121,10 +113,20 @@ def _flow_shares(scenario: Scenario, plan: Plan, brokers: list[int]) -> dict[int
     rows: dict[tuple[int, int], dict[int, Filter]] = defaultdict(dict)
     for row in plan.filters.to_pylist():
         rows[row["flow"], row["source"]][row["target"]] = parse_filter(row["filter"])
-    events = {row["flow"]: parse_filter(row["events"]) for row in plan.flows.to_pylist()}
+    flows = {row["flow"]: (row, parse_filter(row["events"])) for row in plan.flows.to_pylist()}
     return {
         broker: {LATE: FlowShare(LATE, everything, late[broker])}
-        | {flow: FlowShare(flow, events[flow], trees[flow][broker], rows[flow, broker]) for flow in events}
+        | {
+            flow: FlowShare(
+                flow,
+                events,
+                late[broker] if row["kind"] in STEERED else trees[flow][broker],
+                rows[flow, broker],
+                kind=row["kind"],
+                ordered=bool(row["ordered"]),
+            )
+            for flow, (row, events) in flows.items()
+        }
         for broker in brokers
     }
 
@@ -178,13 +180,11 @@ def _neighbours(tree: Iterable[Link], brokers: Iterable[int]) -> dict[int, froze
 
 def _members(
     scenario: Scenario, plan: Plan, versions: Mapping[int, int]
-) -> tuple[Mapping[int, list[Member]], tuple[Steered, ...], dict[int, int]]:
-    """The members by broker, the members of steered flows, and the versions of all planned subscriptions."""
+) -> tuple[Mapping[int, list[Member]], dict[int, int]]:
+    """The members by broker, and the versions of all planned subscriptions."""
     broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
     subscriptions = {row["id"]: row for row in scenario.subscriptions.to_pylist()}
-    is_steered = {row["flow"]: row["kind"] in STEERED for row in plan.flows.to_pylist()}
     members: dict[int, list[Member]] = defaultdict(list)
-    steered = []
     for row in plan.members.to_pylist():
         known = subscriptions[row["subscription"]]
         broker = broker_of[known["client"]]
@@ -192,7 +192,5 @@ def _members(
         wanted = parse_filter(text)
         version = versions.get(known["id"], 0)
         members[broker].append(Member(row["flow"], known["id"], known["client"], wanted, known["no_local"], version))
-        if is_steered[row["flow"]]:
-            steered.append(Steered(row["flow"], wanted, broker))
     planned = {id_: versions.get(id_, 0) for id_ in plan.members["subscription"].to_pylist()}
-    return members, tuple(steered), planned
+    return members, planned

@@ -8,6 +8,7 @@ from overstory.errors import EpochError
 from overstory.filters import Filter
 from overstory.routing.epoch import Epoch
 from overstory.routing.flow import Flow, Orders
+from overstory.routing.link_state import LinkStates
 from overstory.routing.messages import (
     LATE,
     Advertise,
@@ -44,13 +45,14 @@ class Home(msgspec.Struct):
 class State:
     """All that one router knows, apart from the subscriptions that are between two flows (``moves``)."""
 
-    def __init__(self, broker: int, policy: Policy, incarnation: int) -> None:
-        self.broker, self.policy, self.incarnation = broker, policy, incarnation
+    def __init__(self, broker: int, policy: Policy, incarnation: int, lease: float) -> None:
+        self.broker, self.policy, self.incarnation, self.lease = broker, policy, incarnation, lease
         self.now = 0.0
         self.epochs: dict[int, Epoch] = {}
         self.active: int | None = None  # the epoch that events are stamped with
         self.retired = -1  # this epoch was let go, and so were all before it
-        self.up: set[int] = set()  # neighbours
+        self.links = LinkStates(broker, incarnation)
+        self.away: dict[int, float] = {}  # neighbours that are down, and since when
         self.homes: dict[int, Home] = {}
         self.announced: dict[int, tuple[int, Key, Filter]] = {}  # by clients here: client, advertisement, filter
         self.unannounced: Tombstones[int] = Tombstones()  # advertisements that clients here took back
@@ -60,6 +62,12 @@ class State:
         self.retirements: dict[int, Retired] = {}  # the last such message of each neighbour
         self.too_early: dict[int, int] = {}  # the latest epoch of which a neighbour spoke before it was installed here
         self.dropped = 0  # messages that came too early
+        self.said_drained: set[int] = set()  # epochs of which the shell knows that they have drained
+
+    @property
+    def up(self) -> set[int]:
+        """The neighbours that are up."""
+        return self.links.up
 
     def epoch(self, number: int) -> Epoch:
         """The epoch of this number. Raises an ``EpochError`` if it is not installed."""
@@ -150,17 +158,21 @@ class State:
         joined = sorted(membership for membership in home.joined if membership[0] in self.epochs)
         return [output for number, flow in joined for output in self.leave(number, flow, id_, home)]
 
-    def leave(self, number: int, flow: int, id_: int, home: Home) -> list[Output]:
-        """A client's subscription leaves one flow. The policy decides how far the unsubscription goes."""
+    def leave(self, number: int, flow: int, id_: int, home: Home, withdrawn: bool = False) -> list[Output]:
+        """A client's subscription leaves one flow. The policy decides how far the unsubscription goes.
+
+        ``withdrawn`` means that the subscription goes on in other flows. It may come again under the same version, if
+        its broker restarts and does not know of its move.
+        """
         epoch, key = self.epochs[number], (id_, home.version)
         entry = epoch.flows[flow].entries.get((home.client, key))
         prunes = None
-        if entry is not None and self.policy.statistics:
+        if entry is not None and self.policy.statistics and flow not in epoch.steered.place_of:
             seen = epoch.window.take(epoch.table.serial(entry.number), self.now)
             if (seen.advertisements >= 0).all():  # else some came from a publisher whose place in the tree is unknown
                 prunes = self.policy.prunes(seen, epoch.flows[flow].matched_by(entry.filter))
         home.joined.discard((number, flow))
-        orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn=False)
+        orders = epoch.flows[flow].unsubscribe(home.client, key, self.now, prunes, withdrawn)
         return self.messages(number, flow, orders)
 
     def to_those_up(self, sends: Sequence[Send]) -> list[Output]:
@@ -172,24 +184,28 @@ class State:
         return [Held(number)] if self.epochs[number].is_held else []
 
     def drained(self, number: int) -> list[Output]:
-        """The output that says that the epoch has drained here, if it has."""
-        return [Drained(number)] if self.epochs[number].has_drained else []
+        """The output that says that the epoch has drained here, if it has. It is said once."""
+        if number in self.said_drained or not self.epochs[number].has_drained:
+            return []
+        self.said_drained.add(number)
+        return [Drained(number)]
 
     def messages(self, epoch: int, flow: int, orders: Orders) -> list[Output]:
         """Turns orders into messages. A policy that packs has one message for each neighbour."""
+        said = [(peer, self._message(epoch, flow, order)) for peer, order in orders]
         if not self.policy.packs or len(orders) < 2:
-            return [Send(peer, _message(epoch, flow, order)) for peer, order in orders]
+            return [Send(peer, message) for peer, message in said]
         by_peer: dict[int, list[Subscribe | Unsubscribe]] = {}
-        for peer, order in orders:
-            by_peer.setdefault(peer, []).append(_message(epoch, flow, order))
+        for peer, message in said:
+            by_peer.setdefault(peer, []).append(message)
         return [
             Send(peer, messages[0] if len(messages) == 1 else Packed(tuple(messages)))
             for peer, messages in by_peer.items()
         ]
 
-
-def _message(epoch: int, flow: int, order: Order) -> Subscribe | Unsubscribe:
-    """The message that tells a neighbour of one order."""
-    if order.filter is None:
-        return Unsubscribe(epoch, flow, order.key, order.prunes, order.withdrawn)
-    return Subscribe(epoch, flow, order.key, order.filter, order.triggered)
+    def _message(self, epoch: int, flow: int, order: Order) -> Subscribe | Unsubscribe:
+        """The message that tells a neighbour of one order."""
+        if order.filter is None:
+            return Unsubscribe(epoch, flow, order.key, order.prunes, order.withdrawn)
+        host = self.epochs[epoch].flows[flow].host_of(order.key)
+        return Subscribe(epoch, flow, order.key, order.filter, order.triggered, host)

@@ -5,8 +5,7 @@ share one index, so that a batch of events is matched once. Then arrays say whic
 in which flow.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -14,9 +13,11 @@ from numpy.typing import NDArray
 
 from overstory.filters import Filter
 from overstory.kernels.nothing import NONE as NONE
-from overstory.matching import FilterIndex, Matches
+from overstory.matching import Batch, FilterIndex, Matches, Numbers
 from overstory.routing.filed import Filed
-from overstory.routing.frames import Flows, Frames, Header, Ints, Routed
+from overstory.routing.frames import NOTHING_ENTERS, Entering, Flows, Frames, Header, Ints, Routed, Steered, taken
+from overstory.routing.law import PUBLISHING_BROKER
+from overstory.routing.steered_flows import NO_STEPS, Here, SteeredFlows, Steps
 from overstory.routing.ways import Way, Ways
 
 Bools = NDArray[np.bool_]
@@ -101,21 +102,31 @@ class Table:
         """The numbers of entries, by their numbers in the index."""
         return self._filed.numbers(places)
 
-    def match(self, frames: Frames) -> Matches:
-        """The entries that match each frame, in whatever flow."""
-        return self.index.match_batch(frames.asked())
+    def match(self, frames: Frames, asked: Bools | None = None) -> Matches:
+        """The entries that match each frame, in whatever flow; nothing for frames that are not ``asked`` for."""
+        if asked is None or asked.all():
+            return self.index.match_batch(frames.asked())
+        rows = np.flatnonzero(asked)
+        batch = Batch({PUBLISHING_BROKER: Numbers(frames.entries[rows])}, len(rows))
+        found = self.index.match_batch(Batch({**taken(frames.batch, rows).columns, **batch.columns}, len(rows)))
+        counts = np.zeros(len(frames) + 1, np.int64)
+        counts[rows + 1] = np.diff(found.offsets)
+        return Matches(np.cumsum(counts), found.filters)
 
-    def route(self, frames: Frames, matches: Matches, broker: int) -> Routed:
-        """Where each frame goes: to the peers of the entries that match it and, in steered flows, along its route."""
-        hits = self._hits(frames, matches)
+    def route(self, frames: Frames, matches: Matches, steered: SteeredFlows, met: Here | None) -> Routed:
+        """Where each frame goes: to the peers of the entries that match it and, in steered flows, along its tree."""
+        hits = self._hits(frames, matches, steered, met)
+        entering = self._entering(hits, steered)
+        if len(entering.frames):
+            hits = hits.where(~self._ways.is_end[self._way[hits.number]])
         crossing = hits.where(self._crosses[hits.number]) if self._silent else hits
         here = hits.where(self._subscription[hits.number] != NONE)
         if self._silent:  # rows of the plan decide which copies some clients get
             here = here.where(np.isin(self._steps(here), self._steps(crossing)))
         frame, way = np.divmod(np.unique(self._steps(crossing)), max(1, len(self._ways)))
-        steered = list(_steered(frames, broker))
-        copied, peers, flows = self._copies(frame, way, steered)
-        neighbours = [*self._ways.neighbours, *{peer for _, peer, _ in steered}]
+        steps = NO_STEPS if met is None and not len(entering.frames) else steered.steps(met, entering)
+        copied, peers, flows, headers = self._copies(frame, way, steps)
+        neighbours = [*self._ways.neighbours, *np.unique(steps.peers).tolist()]
         interests = np.bincount(here.frame, minlength=len(frames))
         interests += np.bincount(copied[np.isin(peers, neighbours)], minlength=len(frames))
         subscriptions = self._subscription[here.number]
@@ -123,15 +134,35 @@ class Table:
             copied,
             peers,
             flows,
+            headers,
             _onward(frames, interests),
             here.frame,
             subscriptions,
             self._serial[here.number],
             interests,
+            entering,
+            0 if met is None else met.wrong,
+            steps.lost,
         )
 
-    def _hits(self, frames: Frames, matches: Matches) -> Hits:
-        """The matches that count: a frame does not go back to its origin, and goes only where its flows go."""
+    def _entering(self, hits: Hits, steered: SteeredFlows) -> Entering:
+        """The ends of events that enter here, in steered flows."""
+        way = self._way[hits.number]
+        ends = np.flatnonzero(self._ways.is_end[way]) if len(steered) else way[:0]
+        if not len(ends):
+            return NOTHING_ENTERS
+        place = steered.places(np.array(self._ways.flows, np.int64)[self._ways.flow[way[ends]]])
+        brokers = len(steered.ids)
+        position = np.searchsorted(steered.ids, self._ways.peer[way[ends]])
+        keys = np.unique((hits.frame[ends] * len(steered) + place) * brokers + position)
+        rest, end = np.divmod(keys, brokers)
+        return Entering(*np.divmod(rest, len(steered)), end)
+
+    def _hits(self, frames: Frames, matches: Matches, steered: SteeredFlows, met: Here | None) -> Hits:
+        """The matches that count: a frame does not go back to its origin, and goes only where its flows go.
+
+        In a steered flow it goes to ends only where it enters, and to clients only where it stays.
+        """
         numbers = self._filed.numbers(matches.filters)
         hits = Hits(np.repeat(np.arange(len(frames)), np.diff(matches.offsets)), numbers)
         way = self._way[hits.number]
@@ -140,26 +171,33 @@ class Table:
         if self._no_local_entries:
             kept &= ~(self._no_local[hits.number] & (peer == frames.publishers[hits.frame]))
         kept &= _served(frames.flows, hits.frame, self._ways.flows, self._ways.flow[way])
+        if len(steered):
+            place = steered.places(np.array(self._ways.flows, np.int64))[self._ways.flow[way]]
+            stays = np.zeros((len(frames), len(steered) + 1), np.bool_)  # the last column is for flows with trees
+            stays[:, -1] = True
+            if met is not None:
+                stays[met.frames[met.stays], met.flows[met.stays]] = True
+            enters = frames.origins[hits.frame] == NONE
+            kept &= np.where(self._ways.is_end[way], enters, enters | stays[hits.frame, place])
         return hits.where(kept)
 
     def _steps(self, hits: Hits) -> Ints:
         """One number for each frame and way."""
         return hits.frame * len(self._ways) + self._way[hits.number]
 
-    def _copies(
-        self, frame: Ints, way: Ints, steered: Sequence[tuple[int, int, int]]
-    ) -> tuple[Ints, Ints, list[Flows]]:
-        """One copy for each frame and peer, with the flows that share the copy."""
+    def _copies(self, frame: Ints, way: Ints, steps: Steps) -> tuple[Ints, Ints, list[Flows], Steered]:
+        """One copy for each frame and peer, with the flows that share the copy, and their headers."""
         flows, flow, peer = self._ways.flows, self._ways.flow[way], self._ways.peer[way]
-        if not steered and len(flows) <= 1:
-            return frame, peer, [frozenset(flows)] * len(way)
-        together: dict[tuple[int, int], set[int]] = defaultdict(set)
-        for row, to, place in zip(frame.tolist(), peer.tolist(), flow.tolist(), strict=True):
-            together[row, to].add(flows[place])
-        for row, to, number in steered:
-            together[row, to].add(number)
-        pairs = np.array(sorted(together), np.int64).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1], [frozenset(together[row, to]) for row, to in pairs.tolist()]
+        if not len(steps.frames) and len(flows) <= 1:
+            return frame, peer, [frozenset(flows)] * len(way), Steered.none(len(way))
+        frames, peers = np.concatenate([frame, steps.frames]), np.concatenate([peer, steps.peers])
+        served = np.concatenate([np.array(flows, np.int64)[flow] if len(flow) else flow, steps.flows])
+        order = np.lexsort((served, peers, frames))
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (np.diff(frames[order]) != 0) | (np.diff(peers[order]) != 0)
+        starts = np.flatnonzero(first)
+        together = _together(served[order], starts)
+        return frames[order[starts]], peers[order[starts]], together, _headers(steps, order, first, len(frame))
 
     def _grow(self) -> None:
         """Doubles the room for entries."""
@@ -182,12 +220,32 @@ def _served(served: Sequence[Flows], frame: Ints, flows: Sequence[int], flow: In
     return found
 
 
-def _steered(frames: Frames, broker: int) -> Iterable[tuple[int, int, int]]:
-    """The frame, the peer and the flow of each step that a route asks for."""
-    for frame, routes in enumerate(frames.routes):
-        for flow, route in routes.items():
-            for peer in route.get(broker, ()):
-                yield frame, peer, flow
+def _together(flows: Ints, starts: Ints) -> list[Flows]:
+    """The flows from each start to the next, as sets. Few of them are different, so equal ones are one object."""
+    known: dict[tuple[int, ...], Flows] = {}
+    listed, ends = flows.tolist(), np.append(starts, len(flows))[1:].tolist()
+    found = []
+    for start, end in zip(starts.tolist(), ends, strict=True):
+        key = tuple(listed[start:end])
+        together = known.get(key)
+        if together is None:
+            together = known[key] = frozenset(key)
+        found.append(together)
+    return found
+
+
+def _headers(steps: Steps, order: Ints, first: Bools, ways: int) -> Steered:
+    """The headers of copies. ``order`` sorts the ways, and the steps behind them, by copy; ``first`` begins each."""
+    if not len(steps.frames):
+        return Steered.none(int(first.sum()))
+    copy = np.cumsum(first) - 1
+    mine = order >= ways
+    chosen = order[mine] - ways
+    sizes = np.diff(steps.byte_offsets)[chosen]
+    byte_offsets = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.repeat(steps.byte_offsets[chosen] - byte_offsets[:-1], sizes) + np.arange(byte_offsets[-1])
+    offsets = np.searchsorted(copy[mine], np.arange(int(first.sum()) + 1))
+    return Steered(offsets, steps.flows[chosen], byte_offsets, steps.data[places])
 
 
 def _onward(frames: Frames, interests: Ints) -> Header:

@@ -1,5 +1,7 @@
 """The ways that events can take from a broker. A *way* is a next hop in a flow: a neighbour or a client.
 
+In a steered flow it is an *end*: a broker, perhaps far away, where events that enter here are to stay.
+
 Ways are numbered. The number of a way that nobody uses any more is given to another way.
 """
 
@@ -15,6 +17,7 @@ class Way(NamedTuple):
     flow: int
     peer: int
     is_client: bool
+    is_end: bool = False
 
 
 class Ways:
@@ -24,6 +27,7 @@ class Ways:
         self.flows: list[int] = []
         self.flow = np.zeros(16, np.int64)  # by the number of a way: the place of its flow in ``flows``
         self.peer = np.zeros(16, np.int64)  # by the number of a way
+        self.is_end = np.zeros(16, np.bool_)  # by the number of a way
         self.neighbours: Counter[int] = Counter()  # brokers that ways lead to
         self._flow_places: dict[int, int] = {}
         self._numbers: dict[Way, int] = {}
@@ -40,7 +44,7 @@ class Ways:
         number = self._numbers.get(way)
         if number is None:
             number = self._numbers[way] = self._new(way)
-            if not way.is_client:
+            if not way.is_client and not way.is_end:
                 self.neighbours[way.peer] += 1
         self._uses[number] += 1
         return number
@@ -52,7 +56,7 @@ class Ways:
             way = self._ways[number]
             del self._numbers[way]
             self._free.append(number)
-            if not way.is_client:
+            if not way.is_client and not way.is_end:
                 self.neighbours[way.peer] -= 1
                 self.neighbours += Counter()  # this drops the neighbours with a count of zero
 
@@ -69,8 +73,10 @@ class Ways:
                 self.flow, self.peer = (
                     np.concatenate([array, np.zeros_like(array)]) for array in (self.flow, self.peer)
                 )
+                self.is_end = np.concatenate([self.is_end, np.zeros_like(self.is_end)])
         if way.flow not in self._flow_places:
             self._flow_places[way.flow] = len(self.flows)
             self.flows.append(way.flow)
         self.flow[number], self.peer[number] = self._flow_places[way.flow], way.peer
+        self.is_end[number] = way.is_end
         return number

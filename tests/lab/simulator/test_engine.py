@@ -15,7 +15,7 @@ from overstory.lab.simulator.engine import Engine, Input, Node, Publication, Ser
 from overstory.lab.simulator.record import PUBLICATIONS
 from overstory.lab.simulator.topology import Topology
 from overstory.matching import Batch
-from overstory.routing.frames import Frames, Header
+from overstory.routing.frames import Frames, Header, Steered
 from overstory.routing.messages import LATE, Output
 from overstory.routing.policies import SUMMARIES, make_policy
 
@@ -149,7 +149,7 @@ def test_headers_are_those_that_routers_write(seed: int, policy: str) -> None:
             np.array([entry]),
             np.array([source]),
             [frozenset({LATE})],
-            [{}],
+            Steered.none(1),
             header,
         )
         left = node.router.decide(frames).header

@@ -14,7 +14,7 @@ from overstory.kernels.keys import keys_of_floats
 from overstory.lab.simulator.workload import Ints, Reals
 from overstory.matching import Batch
 from overstory.matching.covering import reach
-from overstory.routing.frames import Frames, Header
+from overstory.routing.frames import Frames, Header, Steered
 from overstory.routing.messages import LATE
 from overstory.routing.router import Router
 
@@ -86,7 +86,7 @@ class Ahead:
             entries,
             self._origins[entries],
             [FLOWS] * size,
-            [{}] * size,
+            Steered.none(size),
             Header.fresh(size),
         )
         routed = self._router.decide(frames)

@@ -1,0 +1,274 @@
+"""The steered flows of one epoch at one broker: how frames go on in them, and what has come and gone.
+
+1. An event that enters here goes to its *ends*: the brokers with a summary that matches it. The tree to them is found
+   here, once, and travels in the headers of its frames (``steering``, ``wire.steering``).
+2. A frame that comes with a header goes where the header says, and stays here if it says so. Nothing is matched at a
+   broker where it only passes.
+3. If the next hop of a frame is not up, this broker finds another way to all ends behind it, once more at every such
+   place, up to ``MOST_DETOURS`` times. An end that cannot be reached is counted, and so is a header that is wrong.
+4. For each end the events that were sent there are counted, and at an end those that have come from each broker. An
+   event that comes twice stays once. By these counts an epoch drains, and a move ends (``epoch``, ``moves``).
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overstory.kernels.nothing import NONE
+from overstory.kernels.steering import NUMBER_BITS, RIGHT, Sent, encode_trees, ends_ahead, take_hop
+from overstory.model.tables import STEERED
+from overstory.routing.frames import Entering, Frames, Ints, Routed
+from overstory.routing.link_state import LinkStates
+from overstory.routing.share import Share
+from overstory.routing.steering import Steering, steering_on
+from overstory.wire.steering import MOST_DETOURS, detours_of, first_byte
+
+Bools = NDArray[np.bool_]
+
+
+class Here(NamedTuple):
+    """What the headers of frames say at this broker."""
+
+    frames: Ints  # of each header
+    flows: Ints  # of each header: a place among the steered flows
+    stays: Bools  # of each header: whether the event stays here
+    numbers: Ints  # of each header
+    onward: Sent
+    wrong: int  # headers that cannot be followed
+
+
+class Steps(NamedTuple):
+    """The next hops of frames in steered flows, with a header for each."""
+
+    frames: Ints
+    flows: Ints  # numbers of flows
+    peers: Ints
+    byte_offsets: Ints
+    data: NDArray[np.uint8]
+    lost: int  # ends that cannot be reached
+
+
+NOBODY = np.empty(0, np.int64)
+NOTHING_SENT = Sent(NOBODY, NOBODY, np.zeros(1, np.int64), np.empty(0, np.uint8))
+NO_STEPS = Steps(NOBODY, NOBODY, NOBODY, np.zeros(1, np.int64), np.empty(0, np.uint8), 0)
+
+
+class SteeredFlows:
+    """The steered flows of one epoch at one broker."""
+
+    def __init__(self, broker: int, share: Share, links: LinkStates) -> None:
+        self.numbers = np.array([number for number, flow in share.flows.items() if flow.kind in STEERED], np.int64)
+        self.place_of = {number: place for place, number in enumerate(self.numbers.tolist())}
+        self.kinds = [share.flows[number].kind for number in self.numbers.tolist()]
+        self.ordered = np.array([share.flows[number].ordered for number in self.numbers.tolist()], np.bool_)
+        self.links = links
+        self.whole = steering_on(share.prices) if len(self.numbers) else Steering.on({(broker, broker): 0.0})
+        self.ids = self.whole.network.ids
+        self.broker, self.position = broker, int(np.searchsorted(self.ids, broker))
+        shape = len(self.numbers), len(self.ids)
+        self.sent, self.received = np.zeros(shape, np.int64), np.zeros(shape, np.int64)  # by flow, and end or entry
+        self.wrong = self.lost = 0  # headers that could not be followed, and ends that could not be reached
+        self._down: frozenset[tuple[int, int]] = frozenset()
+        self._steering = self.whole
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def steering(self) -> Steering:
+        """The network without the links that are believed to be down, and those of this broker that are not up."""
+        down = self.links.down
+        if down is not self._down:
+            known = self._known_links
+            self._down, self._steering = down, self.whole.without(frozenset(link for link in down if link in known))
+        return self._steering
+
+    @cached_property
+    def _known_links(self) -> frozenset[tuple[int, int]]:
+        network = self.whole.network
+        ends = network.ids[network.sources].tolist(), network.ids[network.targets].tolist()
+        return frozenset(zip(*ends, strict=True))
+
+    # Frames that come with headers
+
+    def here(self, frames: Frames) -> Here | None:
+        """Reads the headers of frames; None if there are none."""
+        steered = frames.steered
+        if not len(steered.flows):
+            return None
+        flows = self.places(steered.flows)
+        known = flows != NONE
+        ordered = np.zeros(len(flows), np.bool_)
+        ordered[known] = self.ordered[flows[known]]
+        ports, digest = self.whole.ports, self.whole.digest
+        met = take_hop(ports, self.position, steered.byte_offsets, steered.data, ordered, digest)
+        right = (met.fault == RIGHT) & known
+        onward = met.onward if right.all() else _kept(met.onward, right[met.onward.tree])
+        return Here(steered.frames, flows, met.stays & right, met.number, onward, int((~right).sum()))
+
+    def matched(self, frames: Frames, here: Here) -> Bools:
+        """Which frames have to be matched: those that enter here, stay here, or have a flow with a tree."""
+        distinct: dict[frozenset[int], bool] = {}
+        for flows in frames.flows:
+            if flows not in distinct:
+                distinct[flows] = not flows <= self.place_of.keys()
+        asked = np.fromiter((distinct[flows] for flows in frames.flows), np.bool_, len(frames))
+        asked[here.frames[here.stays]] = True
+        asked |= frames.origins == NONE
+        return asked
+
+    def places(self, flows: Ints) -> Ints:
+        """The places of flows among the steered ones; NONE if a flow is not steered, or not known."""
+        order = np.argsort(self.numbers)
+        at = np.minimum(np.searchsorted(self.numbers, flows, sorter=order), max(len(order) - 1, 0))
+        if not len(order):
+            return np.full(len(flows), NONE)
+        found: Ints = np.where(self.numbers[order[at]] == flows, order[at], NONE)
+        return found
+
+    # Where frames go
+
+    def steps(self, here: Here | None, entering: Entering) -> Steps:
+        """The next hops of frames that came with headers, and of those that enter here."""
+        parts = [] if here is None else [(here.onward, here.frames, self.numbers[here.flows])]
+        lost = 0
+        for place in np.unique(entering.flows).tolist():
+            mine = entering.flows == place
+            sent, frames, unreached = self._departing(place, entering.frames[mine], entering.ends[mine])
+            lost += unreached
+            parts.append((sent, frames, np.full(len(frames), self.numbers[place])))
+        made = [Steps(frames[s.tree], flows[s.tree], s.link, s.offsets, s.data, 0) for s, frames, flows in parts]
+        return self._around(_joined(made, lost))
+
+    def _departing(self, place: int, frames: Ints, ends: Ints) -> tuple[Sent, Ints, int]:
+        """The headers of events that enter here, in one flow; the frame of each tree; and how many ends are lost."""
+        steering = self.steering
+        reached = steering.reaches(self.position, ends)
+        numbers = self._numbered(place, ends)[reached] if self.ordered[place] else np.empty(0, np.int64)
+        lost = len(ends) - int(reached.sum())
+        frames, ends = frames[reached], ends[reached]
+        starts = np.flatnonzero(np.diff(frames, prepend=NONE - 1))
+        offsets = np.append(starts, len(frames))
+        links = steering.trees(self.kinds[place], self.position, offsets, ends)
+        roots = np.full(len(starts), self.position)
+        first = first_byte(self.whole.digest)
+        return encode_trees(self.whole.ports, roots, *links, offsets, ends, numbers, first), frames[starts], lost
+
+    def _numbered(self, place: int, ends: Ints) -> Ints:
+        """The number of each event at each of its ends: how many were sent there before it."""
+        order = np.argsort(ends, kind="stable")
+        begins = np.flatnonzero(np.diff(ends[order], prepend=NONE))
+        rank = np.empty(len(ends), np.int64)
+        rank[order] = np.arange(len(ends)) - np.repeat(begins, np.diff(np.append(begins, len(ends))))
+        found: Ints = self.sent[place, ends] + rank
+        return found
+
+    def _around(self, steps: Steps) -> Steps:
+        """The steps, with other ways in place of those to neighbours that are not up. Links become peers."""
+        peers = self.ids[self.whole.ports.targets[steps.peers]] if len(steps.peers) else steps.peers
+        is_up = np.isin(peers, list(self.links.up))
+        if is_up.all():
+            return steps._replace(peers=peers)
+        parts, lost = [_some(steps._replace(peers=peers), is_up)], steps.lost
+        for at in np.flatnonzero(~is_up).tolist():
+            found, missed = self._detour(steps, at)
+            parts.append(found)
+            lost += missed
+        return _joined(parts, lost)
+
+    def _detour(self, steps: Steps, at: int) -> tuple[Steps, int]:
+        """Other next hops for all that lies behind one that is not up; and how many ends cannot be reached."""
+        begin, end = int(steps.byte_offsets[at]), int(steps.byte_offsets[at + 1])
+        place = self.place_of[int(steps.flows[at])]
+        ends, numbers = np.empty(len(self.ids), np.int64), np.empty(len(self.ids), np.int64)
+        there = int(self.whole.ports.targets[steps.peers[at]])
+        bits = NUMBER_BITS if self.ordered[place] else 0
+        count = ends_ahead(self.whole.ports, there, steps.data, begin, end, bits, ends, numbers)
+        order = np.argsort(ends[:count])
+        ends, numbers = ends[:count][order], numbers[:count][order]
+        detours = detours_of(int(steps.data[begin])) + 1
+        away = {(self.broker, peer) for peer in self._beside if peer not in self.links.up}
+        steering = self.steering.without(self.steering.down | away)
+        reached = steering.reaches(self.position, ends) & (detours <= MOST_DETOURS)
+        sent = encode_trees(
+            self.whole.ports,
+            np.array([self.position]),
+            *steering.trees(self.kinds[place], self.position, np.array([0, int(reached.sum())]), ends[reached]),
+            np.array([0, int(reached.sum())]),
+            ends[reached],
+            numbers[reached] if bits else np.empty(0, np.int64),
+            first_byte(self.whole.digest, min(detours, MOST_DETOURS)),
+        )
+        count = len(sent.link)
+        peers = self.ids[self.whole.ports.targets[sent.link]] if count else sent.link
+        frames, flows = np.full(count, steps.frames[at]), np.full(count, steps.flows[at])
+        return Steps(frames, flows, peers, sent.offsets, sent.data, 0), len(ends) - int(reached.sum())
+
+    @cached_property
+    def _beside(self) -> list[int]:
+        """The neighbours of this broker in the network."""
+        offsets, targets = self.whole.network.offsets, self.whole.network.targets
+        return self.ids[targets[offsets[self.position] : offsets[self.position + 1]]].tolist()  # type: ignore[no-any-return]
+
+    # What is counted
+
+    def count(self, routed: Routed) -> None:
+        """Counts the events that were sent to each end, and what went wrong."""
+        if len(routed.entering.frames):
+            np.add.at(self.sent, (routed.entering.flows, routed.entering.ends), 1)
+        self.wrong += routed.wrong
+        self.lost += routed.lost
+
+    def arrive(self, place: int, entry: int) -> None:
+        """Counts an event that has come to stay in a flow, from the broker where it entered."""
+        self.received[place, int(np.searchsorted(self.ids, entry))] += 1
+
+    def sent_by_end(self) -> dict[tuple[int, int], int]:
+        """How many events have been sent, by the number of a flow and by end."""
+        flows, ends = np.nonzero(self.sent)
+        keys = zip(self.numbers[flows].tolist(), self.ids[ends].tolist(), strict=True)
+        return dict(zip(keys, self.sent[flows, ends].tolist(), strict=True))
+
+    def sent_to(self, place: int, end: int) -> int:
+        """How many events have been sent to an end in a flow."""
+        return int(self.sent[place, int(np.searchsorted(self.ids, end))])
+
+    def give_up(self, entry: int, counts: Mapping[int, int]) -> None:
+        """Events from a broker that have not come were lost: they count as if they had come."""
+        at = int(np.searchsorted(self.ids, entry))
+        for flow, count in counts.items():
+            place = self.place_of[flow]
+            self.received[place, at] = max(self.received[place, at], count)
+
+    def has_all(self, entry: int, counts: Mapping[int, int]) -> bool:
+        """Whether as many events have come from a broker as it has sent here, by the number of a flow."""
+        at = int(np.searchsorted(self.ids, entry))
+        return all(self.received[self.place_of[flow], at] >= count for flow, count in counts.items())
+
+
+def _kept(sent: Sent, kept: Bools) -> Sent:
+    """Some of the headers that were made."""
+    steps = _some(Steps(sent.tree, sent.tree, sent.link, sent.offsets, sent.data, 0), kept)
+    return Sent(steps.frames, steps.peers, steps.byte_offsets, steps.data)
+
+
+def _some(steps: Steps, kept: Bools) -> Steps:
+    """Only some of the steps."""
+    sizes = np.diff(steps.byte_offsets)
+    offsets = np.concatenate([[0], np.cumsum(sizes[kept])])
+    data = steps.data[np.repeat(kept, sizes)]
+    return Steps(steps.frames[kept], steps.flows[kept], steps.peers[kept], offsets, data, 0)
+
+
+def _joined(parts: list[Steps], lost: int) -> Steps:
+    """Several lists of steps as one."""
+    if len(parts) == 1:
+        return parts[0]._replace(lost=lost)
+    nothing = np.empty(0, np.int64)
+    frames, flows, peers = (np.concatenate([nothing, *(part[field] for part in parts)]) for field in range(3))
+    sizes = np.concatenate([nothing, *(np.diff(part.byte_offsets) for part in parts)])
+    data = np.concatenate([np.empty(0, np.uint8), *(part.data for part in parts)])
+    return Steps(frames, flows, peers, np.concatenate([[0], np.cumsum(sizes)]), data, lost)
