@@ -86,7 +86,10 @@ def _making(settings: Settings) -> Callable[[Path], None]:
 
 
 def messages_of(scenario: Scenario, bench: Workbench, plan: Plan, seed: int) -> float:
-    """Entries that a subscription adds to those of all others, over some that are drawn."""
+    """Entries that a subscription adds to those of all others, over some that are drawn. A summary row that changes
+    crosses all its links again."""
+    if rows := _summaries(plan):
+        return _entries(scenario, bench, plan) / rows
     every = scenario.subscriptions["id"].to_numpy()
     drawn = np.random.default_rng(seed).choice(every, min(SAMPLED, len(every)), replace=False)
     whole = _entries(scenario, bench, plan)

@@ -16,6 +16,7 @@ from overstory.filters import parse_filter
 from overstory.filters.box import Box
 from overstory.filters.boxes import simplified_in_part
 from overstory.filters.printing import print_boxes
+from overstory.kernels.nothing import NONE
 from overstory.model.network import Ints
 from overstory.model.scenario import Scenario
 from overstory.model.tables import FILTERS
@@ -25,7 +26,6 @@ from overstory.planners.trees.spelling import within_limits
 
 Words = NDArray[np.uint64]
 EVENTS = 2_048  # of the log, by which growth is judged
-FREE = -1  # of an attribute that a box does not constrain
 NEVER = np.iinfo(np.int64).max
 ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -78,7 +78,7 @@ class Summarising:
         """Of all boxes, by attribute; all residuals of a box count as one attribute more."""
         names: list[str | None] = [*sorted({name for box in boxes for name in box.sets}), None]
         kinds: dict[object, int] = {}
-        kind = np.full((len(boxes), len(names)), FREE)
+        kind = np.full((len(boxes), len(names)), NONE)
         inside = np.full((len(boxes), len(names), self.words), ALL_BITS)
         for row, box in enumerate(boxes):
             for column, name in enumerate(names):
@@ -113,19 +113,19 @@ class _Sides:
     """The events, as bits, that each box allows by each of its attributes."""
 
     def __init__(self, kind: Ints, inside: Words) -> None:
-        self.kind, self.inside = kind, inside  # by box and attribute: of its value set; sets of one kind have a union
+        self.kind, self.inside = kind, inside  # by box and attribute: sets of one kind have a union; NONE: free
         self.whole = np.bitwise_and.reduce(inside, axis=1)  # by box
 
     def hulls(self, at: int) -> Words:
         """Of one box with each, by attribute."""
-        alike = (self.kind == self.kind[at]) & (self.kind != FREE)
+        alike = (self.kind == self.kind[at]) & (self.kind != NONE)
         found: Words = np.where(alike[:, :, None], self.inside | self.inside[at], ALL_BITS)
         return found
 
     def unite(self, low: int, high: int) -> None:
         """Puts the hull of two boxes where the first of them is."""
         self.inside[low] = self.hulls(low)[high]
-        self.kind[low] = np.where(self.kind[low] == self.kind[high], self.kind[low], FREE)
+        self.kind[low] = np.where(self.kind[low] == self.kind[high], self.kind[low], NONE)
         self.whole[low] = np.bitwise_and.reduce(self.inside[low], axis=0)
 
 
