@@ -16,6 +16,7 @@ from overstory.filters import parse_filter
 from overstory.filters.box import Box
 from overstory.filters.boxes import simplified_in_part
 from overstory.filters.printing import print_boxes
+from overstory.filters.value_sets import Numbers
 from overstory.kernels.nothing import NONE
 from overstory.model.network import Ints
 from overstory.model.scenario import Scenario
@@ -25,7 +26,7 @@ from overstory.planners.trees.parts import Truths
 from overstory.planners.trees.spelling import within_limits
 
 Words = NDArray[np.uint64]
-EVENTS = 2_048  # of the log, by which growth is judged
+EVENTS = 16_384  # of the log, by which growth is judged
 NEVER = np.iinfo(np.int64).max
 ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -48,6 +49,7 @@ class Summarising:
     def __init__(self, events: Sequence[Attributes], most: int) -> None:
         self.events, self.most = events[:EVENTS], most
         self.words = -(-max(len(self.events), 1) // 64)
+        self._columns: dict[str, NDArray[np.float64]] = {}
         self._known: dict[tuple[str | None, Any], Words] = {}
 
     def summary(self, texts: Sequence[str]) -> str | None:
@@ -102,11 +104,28 @@ class Summarising:
         """The same of one attribute, or of one residual: remembered, as few different ones occur."""
         key = name, condition
         if key not in self._known:
-            box = Box({}, frozenset([condition])) if name is None else Box({name: condition})
             bits = np.zeros(64 * self.words, bool)
-            bits[: len(self.events)] = [box.contains(event) for event in self.events]
+            if name is not None and isinstance(condition, Numbers):
+                bits[: len(self.events)] = self._in_numbers(name, condition)
+            else:
+                box = Box({}, frozenset([condition])) if name is None else Box({name: condition})
+                bits[: len(self.events)] = [box.contains(event) for event in self.events]
             self._known[key] = np.packbits(bits, bitorder="little").view(np.uint64)
         return self._known[key]
+
+    def _in_numbers(self, name: str, allowed: Numbers) -> Truths:
+        """A number is inside if an odd number of cuts lies below it; a cut is beside a number, on one of its sides."""
+        if name not in self._columns:
+            self._columns[name] = np.array([_number(event.get(name)) for event in self.events], np.float64)
+        values, below = self._columns[name], np.zeros(len(self.events), np.int64)
+        for cut, side in allowed.cuts:
+            below += values > float(cut) if side else values >= float(cut)
+        found: Truths = below % 2 == 1
+        return found & ~np.isnan(values)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else np.nan
 
 
 class _Sides:
