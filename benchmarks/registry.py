@@ -11,6 +11,7 @@ from benchmarks import (
     replay,
     routing,
     scale,
+    steered,
     steiner,
     trees,
 )
@@ -35,6 +36,10 @@ SUBJECTS: dict[str, Subject] = {
     "steiner-route": steiner.route,
     "steiner-library": steiner.library,
     "steiner-opt": steiner.opt,
+    "steered": steered.quality,
+    "steered-boxes": steered.boxes,
+    "steered-entry": steered.entry,
+    "steered-score": steered.score,
     "trees": trees.quality,
     "trees-speed": trees.speed,
     "route-subscribe": routing.subscribe,

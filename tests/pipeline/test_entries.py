@@ -3,10 +3,12 @@
 import dataclasses
 import random
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import networkx
 import numpy as np
 import pytest
 
@@ -14,12 +16,13 @@ from overstory import Filter, parse_filter
 from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Prices
-from overstory.model.tables import PATHS
+from overstory.model.spanning import minimum_spanning_tree
+from overstory.model.tables import STEERED
 from overstory.pipeline.entries import Entries, _parsed_covers, covers_of, entries_of, is_priced
-from overstory.pipeline.rules import metered
+from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.workbench import Workbench
 
-from ..plans import random_plan, random_scenario
+from ..plans import events_of, random_plan, random_scenario
 
 NESTED = [
     *(f"price < {number}" for number in range(6)),
@@ -40,6 +43,7 @@ def counted(scenario: Scenario, plan: Plan) -> Entries:
     broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
     wants = {row["id"]: (row["client"], parse_filter(row["filter"])) for row in scenario.subscriptions.to_pylist()}
     rows = {(row["flow"], row["source"], row["target"]) for row in plan.filters.to_pylist()}
+    entering = {broker_of[event.publisher] for event in events_of(scenario)}
     core = access = 0
     for flow in plan.flows.to_pylist():
         number = flow["flow"]
@@ -50,8 +54,9 @@ def counted(scenario: Scenario, plan: Plan) -> Entries:
             else:
                 access += uncovered([wanted for owner, wanted in members if owner == client])
         links = [(row["source"], row["target"]) for row in plan.trees.to_pylist() if row["flow"] == number]
-        if flow["kind"] == PATHS:
+        if flow["kind"] in STEERED:
             assert not links
+            core += summaries(scenario, flow, [(broker_of[owner], wanted) for owner, wanted in members], rows, entering)
         for u, v in [*links, *((v, u) for u, v in links)]:
             if (number, u, v) in rows:
                 core += 1
@@ -62,6 +67,28 @@ def counted(scenario: Scenario, plan: Plan) -> Entries:
     shares = {(row["flow"], wants[row["subscription"]][0]) for row in plan.members.to_pylist()}
     clients = tuple(sum(flow == number for number, _ in shares) for flow in flows)
     return Entries(core, access, sum(plan.flows["associations"].to_pylist()), clients)
+
+
+def summaries(
+    scenario: Scenario,
+    flow: dict[str, Any],
+    members: list[tuple[int, Filter]],
+    rows: set[tuple[int, int, int]],
+    entering: set[int],
+) -> int:
+    """What hosts tell on every link to every broker that may publish into a steered flow, one link after the other."""
+    network, total = scenario.network, 0
+    ends = [network.ids[end].tolist() for end in minimum_spanning_tree(network)]
+    tree = networkx.Graph(zip(*ends, strict=True))
+    tree.add_nodes_from(network.ids.tolist())
+    events = parse_filter(flow["events"])
+    publishing = [broker for broker in entering if events.intersects(parse_filter(f"$broker = {broker}"))]
+    for host in network.ids.tolist():
+        told = uncovered([wanted for broker, wanted in members if broker == host])
+        told = 1 if (flow["flow"], host, host) in rows else told
+        ways = [networkx.shortest_path(tree, host, broker) for broker in publishing]
+        total += told * len({link for way in ways for link in pairwise(way)})
+    return total
 
 
 def uncovered(filters: list[Filter]) -> int:
@@ -81,7 +108,11 @@ def behind(links: list[tuple[int, int]], u: int, v: int) -> set[int]:
 
 
 def entries(scenario: Scenario, plan: Plan) -> Entries:
-    return entries_of(plan, metered(scenario, plan, np.zeros(0, np.int64)))
+    return entries_of(plan, known_of(scenario, plan))
+
+
+def known_of(scenario: Scenario, plan: Plan) -> Metered:
+    return metered(scenario, plan, np.array([event.publisher for event in events_of(scenario)], np.int64))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -149,7 +180,7 @@ def test_entries_of_many_filters_are_counted_only_where_they_cost_something(
     dice = random.Random(seed)
     scenario = random_scenario(dice, tmp_path / "scenario")
     plan = random_plan(dice, scenario)
-    known = metered(scenario, plan, np.zeros(0, np.int64))
+    known = known_of(scenario, plan)
     whole = counted(scenario, plan)
     assert entries_of(plan, known, priced=False) == whole
     monkeypatch.setattr("overstory.pipeline.entries.MOST_UNPRICED", -1)

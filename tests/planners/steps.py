@@ -6,17 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from overstory.filters import parse_filter
 from overstory.kernels.distances import distances_to
 from overstory.kernels.steiner import graph_of, steiner_trees
 from overstory.model.access import access_of
+from overstory.model.plan import Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.values import Attributes
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.candidates import Candidates
 from overstory.pipeline.histograms import Histogram
+from overstory.pipeline.trial import Trial, tried
 from overstory.planners.trees.demand import demand_of
 
 from ..plans import events_of
@@ -125,3 +128,16 @@ class Steps:
         crossed = np.zeros(len(network.targets), np.int64)
         np.add.at(crossed, trees.links, np.repeat(fit.fit.bytes[found.rows], np.diff(trees.offsets)))
         return crossed
+
+    def some_events(self, scenario: Scenario, part: int, most: int) -> pa.RecordBatch:
+        """The last of five events is held out, the fourth is to choose by."""
+        events = pq.read_table(scenario.events)
+        ids = events["$id"].to_numpy()
+        mine = events.append_column("$part", pa.array(ids % 5 // 3)).filter((ids % 5 < 4) & (ids % 5 // 3 == part))
+        batches = mine.slice(0, most).combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=mine.schema)
+
+    def trial(self, scenario: Scenario, tables: Mapping[str, pa.Table], part: int, most: int) -> Trial:
+        events = self.some_events(scenario, part, most)
+        plan, every = Plan.of(Header("", ""), tables), pq.read_metadata(scenario.events).num_rows
+        return tried(scenario, plan, self.publishers(scenario), events, every)

@@ -28,7 +28,8 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> list[Scenario]:
 
 
 def with_coalesce(scenario: Scenario, coalesce: bool) -> Scenario:
-    return replace(scenario, settings=msgspec.structs.replace(scenario.settings, coalesce=coalesce))
+    """Without headers: the oracle knows of payloads alone."""
+    return replace(scenario, settings=msgspec.structs.replace(scenario.settings, coalesce=coalesce, headers=False))
 
 
 def graph_of(scenario: Scenario) -> networkx.DiGraph:

@@ -31,14 +31,15 @@ def scenarios(tmp_path_factory: pytest.TempPathFactory) -> list[Scenario]:
 
 
 def planned(scenario: Scenario, given: Mapping[str, Value] | None = None, seed: int = 0) -> Plan:
-    return make_plan("tree-search", scenario, Steps(), given or {}, seed)
+    """On trees, unless it is given otherwise: ``test_steered`` has the rest."""
+    return make_plan("tree-search", scenario, Steps(), {"steered": False, **(given or {})}, seed)
 
 
 def demand(scenario: Scenario) -> Demand:
     return demand_of(scenario, Steps(), defaults.tables(scenario))
 
 
-@pytest.mark.parametrize("given", [{}, {"trees": 1}, {"trees": 2, "by": "fit"}])
+@pytest.mark.parametrize("given", [{}, {"trees": 1}, {"trees": 2, "by": "fit"}, {"steered": True}])
 def test_everything_is_delivered_once(given: dict[str, int | str], scenarios: list[Scenario]) -> None:
     for scenario in scenarios:
         plan = planned(scenario, given)
@@ -118,7 +119,7 @@ def test_a_longer_log_makes_no_worse_plan(seed: int, tmp_path: Path) -> None:
         shape = Localized(keywords=100, locality=0.1, events=events)
         make_localized(tmp_path / str(events), topology("transit-stub", 100, seed), shape, seed)
         benches.append(Workbench(read_scenario(tmp_path / str(events))))
-    plans = [make_plan("tree-search", bench.scenario, bench, {"rows": 1_000}) for bench in benches]
+    plans = [make_plan("tree-search", bench.scenario, bench, {"rows": 1_000, "steered": False}) for bench in benches]
     of_the_short, of_the_long = (benches[1].score(plan).cost_held_out for plan in plans)
     assert of_the_long <= 1.005 * of_the_short
 

@@ -32,12 +32,15 @@ from overstory.cli.tables import WIDTH
 from overstory.errors import UsageError
 from overstory.lab.sites import make_sites
 from overstory.model.folders import check_can_be_made
+from overstory.model.plan import Plan, Value
 from overstory.model.scenario import SETTINGS_FILE, Scenario, read_scenario
 from overstory.model.scorecard import Scorecard
+from overstory.model.tables import STEERED as STEERED_KINDS
 from overstory.pipeline.pipeline import Pipeline
 
 EVENTS = 1_000_000
 TEXT_WIDTH = 100
+STEERS = "It keeps no trees, as it gives each event one of its own"
 
 
 class Way(NamedTuple):
@@ -46,12 +49,16 @@ class Way(NamedTuple):
     name: str
     planner: str
     coalesce: bool  # whether copies of an event travel as one while they can
+    folder: str = ""  # of its plan, if that is kept
+    parameters: tuple[tuple[str, Value], ...] = ()
 
 
 UNICAST = Way("a copy to each broker", "direct", coalesce=False)
-ONE_TREE = Way("one tree", "spt", coalesce=True)
-OURS = Way("tree-search", "tree-search", coalesce=True)
-WAYS = (UNICAST, ONE_TREE, OURS)
+ONE_TREE = Way("one tree", "spt", coalesce=True, folder="spt")
+TREES = Way("trees alone", "tree-search", coalesce=True, folder="trees", parameters=(("steered", False),))
+STEERED = Way("steered", "steered", coalesce=True, folder="steered", parameters=(("steer", "all"),))
+OURS = Way("tree-search", "tree-search", coalesce=True, folder="tree-search")
+WAYS = (UNICAST, ONE_TREE, TREES, STEERED, OURS)
 
 
 def add_to(commands: Any) -> None:
@@ -80,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
     scenario = read_scenario(folder / "scenario")
     sizes = sizes_of(scenario) | {"events": arguments.events}
     say("    " + ", ".join(f"{value:,} {name}" for name, value in sizes.items()))
-    say("\nThree ways to carry the events, priced by the same meter on the whole log (cost: bytes on links):")
+    say("\nFive ways to carry the events, priced by the same meter on the whole log (cost: bytes on links):")
     results, set_up = _results(arguments, scenario, folder)
     report = arguments.report or folder / "report.html"
     write_page(report, scenario, [result.view for result in results.values()], command_line())
@@ -104,15 +111,24 @@ def verdict(results: dict[Way, Scored]) -> str:
     )
     return (
         f"{OURS.name} {saved}. No plan can cost less than {floor(card.lower_bound):,}, which is certified, so it is at "
-        f"most {card.gap or 0:.1%} above the least possible. It keeps {card.flows} trees{_state(card, tree)}."
+        f"most {card.gap or 0:.1%} above the least possible. {_kept(results[OURS].plan)}{_state(card, tree)}."
     )
+
+
+def _kept(plan: Plan | None) -> str:
+    """What brokers have to keep for a plan, apart from entries."""
+    kinds = [] if plan is None else plan.flows["kind"].to_pylist()
+    trees = sum(kind not in STEERED_KINDS for kind in kinds)
+    if trees == len(kinds):
+        return f"It keeps {trees} trees"
+    return f"It gives each event a tree of its own, beside {trees} that it keeps" if trees else STEERS
 
 
 def _state(card: Scorecard, tree: Scorecard) -> str:
     """Entries are not counted where they cost nothing and are very many."""
     if card.entries_core is None or tree.entries_core is None:
         return ""
-    return f" and {card.entries_core:,} entries in the brokers' tables, where one tree keeps {tree.entries_core:,}"
+    return f", and {card.entries_core:,} entries in the brokers' tables, where one tree keeps {tree.entries_core:,}"
 
 
 def _compared(cost: float, other: float) -> str:
@@ -149,7 +165,7 @@ def _results(
 def _scored(way: Way, scenario: Scenario, pipeline: Pipeline, arguments: argparse.Namespace, folder: Path) -> Scored:
     counted = replace(scenario, settings=msgspec.structs.replace(scenario.settings, coalesce=way.coalesce))
     watch = pipeline.clock.watch()
-    plan = planned(way.planner, counted, pipeline, {}, arguments.seed)
-    if way.coalesce == scenario.settings.coalesce:
-        plan.write(folder / way.planner)
+    plan = planned(way.planner, counted, pipeline, dict(way.parameters), arguments.seed)
+    if way.folder:
+        plan.write(folder / way.folder)
     return scored(way.name, counted, plan, pipeline, arguments.bound_effort, watch)

@@ -15,19 +15,20 @@ from overstory.cli.words import MOST, WITHOUT_NAMES, Names, add_words, many, per
 from overstory.model.network import Ints
 from overstory.model.plan import EVERYTHING, DearLink, Header, Plan
 from overstory.model.scenario import Scenario
-from overstory.model.tables import STEERED
+from overstory.model.tables import PATHS, STEERED, STEINER
 from overstory.planners.registry import PLANNERS
 from overstory.studio.text import plain, shortened
 
 FEW = 5  # kinds of subscriptions that are named for each tree
 LONGEST = 60  # characters of a filter
+WAYS = {PATHS: "each event on its own cheapest paths", STEINER: "each event on its own Steiner tree"}
 
 
 class Tree(NamedTuple):
     """A flow and whom it serves. Labels are names or filters with how many subscriptions have them, most first."""
 
     flow: int
-    steered: bool
+    kind: str
     events: str
     links: int
     subscriptions: int
@@ -55,6 +56,7 @@ def run_explain(arguments: argparse.Namespace) -> None:
         _planner(plan.header),
         _costs(plan.header, names),
         _alternatives(plan.header.alternatives),
+        _steering(plan),
         _trees(plan, names, arguments.all),
         _links(plan, names),
         [] if names.scenario is not None else [WITHOUT_NAMES],
@@ -108,6 +110,31 @@ def _alternatives(costs: Mapping[str, float]) -> list[str]:
     return lines
 
 
+def _steering(plan: Plan) -> list[str]:
+    """Why what is steered is steered: what it saves, and what it takes."""
+    kinds = plan.flows["kind"].to_pylist()
+    steered = sum(kind in STEERED for kind in kinds)
+    if not steered:
+        return []
+    what = "everything is steered" if steered == len(kinds) else f"{many(steered, 'flow')} of {len(kinds):,} steered"
+    known = plan.header.steering
+    saves = f", as that saves {percents(known['saved'])} of the cost of one tree" if "saved" in known else ""
+    lines = [f"{what}{saves}"]
+    headers = known.get("header_bytes")
+    lines.append("  headers: " + ("not priced" if headers is None else f"{headers:.1f} bytes of each copy"))
+    entries, of_tree = (known.get(name) for name in ("entries", "entries_of_one_tree"))
+    if entries is None:
+        entries = _number(plan.header.predicted.get("entries_core"))
+    if entries is not None:
+        beside = "" if of_tree is None else f", where one tree has {of_tree:,.0f}"
+        lines.append(f"  entries between brokers, for summaries and trees: {entries:,.0f}{beside}")
+    return lines
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None
+
+
 def _trees(plan: Plan, names: Names, everything: bool) -> list[str]:
     trees = trees_of(plan, names.scenario, None if everything else MOST)
     lines = [
@@ -115,8 +142,8 @@ def _trees(plan: Plan, names: Names, everything: bool) -> list[str]:
         f"{many(plan.attachments.num_rows, 'client')}; those that share a flow travel together:"
     ]
     for tree in trees:
-        kind = "steered flow" if tree.steered else "tree"
-        way = "each event on its own cheapest paths" if tree.steered else many(tree.links, "link")
+        kind = "steered flow" if tree.kind in STEERED else "tree"
+        way = WAYS.get(tree.kind) or many(tree.links, "link")
         events = "" if tree.events == EVERYTHING else f", for events with {shortened(plain(tree.events), LONGEST)}"
         lines.append(f"  {kind} {tree.flow}: {way}, {many(tree.subscriptions, 'subscription')}{events}")
         kinds = tree.labels if everything else tree.labels[:FEW]
@@ -143,7 +170,7 @@ def trees_of(plan: Plan, scenario: Scenario | None, most: int | None = None) -> 
     return [
         Tree(
             flow=int(numbers[at]),
-            steered=flows["kind"][at].as_py() in STEERED,
+            kind=flows["kind"][at].as_py(),
             events=flows["events"][at].as_py(),
             links=int(links[at]),
             subscriptions=int(bounds[at + 1] - bounds[at]),
@@ -214,7 +241,8 @@ def _for_programs(plan: Plan, names: Names) -> dict[str, object]:
         "predicted": header.predicted,
         "bounds": header.bounds,
         "alternatives": header.alternatives,
-        "trees": [tree._asdict() for tree in trees],
+        "steering": header.steering,
+        "trees": [tree._asdict() | {"steered": tree.kind in STEERED} for tree in trees],
         "dearest links": [
             {
                 "link": names.one_way(link.source, link.target),

@@ -64,7 +64,7 @@ def make_localized(folder: Path, topology: Topology, parameters: Localized, seed
     pools = pools_of(topology, parameters, keyword, broker, neighbourhood_dice)
     made_by: MadeBy = {"kind": "localized", "seed": seed, **topology.made_by, **msgspec.structs.asdict(parameters)}
     described = _per_broker if parameters.per_broker else _per_keyword
-    tables = as_tables(topology) | _tables(topology.brokers, *described(keyword, broker))
+    tables = as_tables(topology) | tables_of_filters(topology.brokers, *described(keyword, broker))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Beside the folder, so that moving the file in is only a change of name
@@ -140,7 +140,7 @@ def _per_broker(keyword: Ints, broker: Ints) -> tuple[pa.Array, Ints]:
     return pa.array([f"{ATTRIBUTE} HAS ANY ({names})" for names in wanted]), brokers
 
 
-def _tables(brokers: int, filters: pa.Array, broker: Ints) -> dict[str, pa.Table]:
+def tables_of_filters(brokers: int, filters: pa.Array, broker: Ints) -> dict[str, pa.Table]:
     none = pa.nulls(brokers, pa.float64())
     clients = {"id": brokers + np.arange(brokers), "broker": np.arange(brokers), "x": none, "y": none}
     subscriptions = {

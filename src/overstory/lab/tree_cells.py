@@ -91,6 +91,8 @@ class _Bench:
         planner, seed = str(settings["planner"]), _int(settings["seed"])
         bench = self.benches[bool(settings["coalesce"])]
         given: dict[str, Value] = {"trees": settings["trees"]} if "trees" in settings else {}
+        if planner == "tree-search":
+            given["steered"] = False  # the paper's question is which trees
         if planner in REFERENCES:
             card = score_reference(planner, bench.scenario, bench, given, 0)
             self.planned = time.perf_counter()

@@ -29,6 +29,13 @@ LATE = -1  # the flow of all subscriptions that the plan does not know; it is in
 
 Value = str | int | float | bool | None
 
+STEERING = {  # what a header may say of steering, estimated on the events that the planner chose by
+    "saved": "the part of the cost of one tree that the plan saves",
+    "header_bytes": "bytes of a copy between brokers that say how its tree goes on; only where headers are priced",
+    "entries": "entries between brokers; only where upkeep is priced",
+    "entries_of_one_tree": "the same of the one tree",
+}
+
 
 class DearLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a directed link between brokers is expected to carry on the whole log."""
@@ -52,6 +59,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alternatives: dict[str, float] = {}  # what the planner compared: the cost of each, where that of its choice is 1
     format_version: int = FORMAT_VERSION
     unmet: tuple[str, ...] = ()  # what was asked for and not reached, in words: then this is the best that was found
+    steering: dict[str, float] = {}  # what steering saves and takes, where the planner chose to steer: see STEERING
 
 
 @dataclass(frozen=True, eq=False)

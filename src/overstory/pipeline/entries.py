@@ -2,7 +2,8 @@
 
 An entry is one row of ``filters``; where a flow has no row for a directed link, one filter for each that members behind
 the link have and that no other of theirs covers. Equal filters are one. Every broker announces everything, so there is
-an announcer behind each link.
+an announcer behind each link. Steered flows have no tree: theirs are the summaries at publishing brokers
+(``summaries``).
 
 How they are counted without looking at every link's filters: let A be the brokers of a filter's members in a flow, and
 B those of all filters that cover it. Behind a link it needs an entry if A is there and B is not.
@@ -34,6 +35,7 @@ from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.pipeline.columns import texts_of
 from overstory.pipeline.rules import Metered
+from overstory.pipeline.summaries import is_steered, is_summarised, summary_entries
 
 Ints = NDArray[np.int64]
 AT_ONCE = 1 << 22  # pairs of a broker and a covering filter that are looked at together
@@ -63,7 +65,7 @@ def entries_of(plan: Plan, metered: Metered, priced: bool = True) -> Entries:
     covers = covers_of(tuple(metered.predicates.texts[number] for number in numbers.tolist()))
     wanted = covers.same[wanted]
     return Entries(
-        _core_entries(rules, wanted, covers),
+        _core_entries(rules, wanted, covers) + _steered_entries(metered, wanted, covers),
         _access_entries(rules, wanted, covers),
         associations,
         clients,
@@ -173,6 +175,21 @@ def _spread(counts: Ints) -> tuple[Ints, Ints]:
     """As many as counts say of each: which one, and the how-manieth of it."""
     each = np.repeat(np.arange(len(counts)), counts)
     return each, np.arange(len(each)) - (np.cumsum(counts) - counts)[each]
+
+
+def _steered_entries(metered: Metered, wanted: Ints, covers: Covers) -> int:
+    """On the ways of summaries to publishing brokers."""
+    rules, brokers = metered.rules, metered.rules.place.shape[1]
+    places = rules.member_flow * brokers + rules.group_broker[rules.member_group]
+    mine = is_steered(metered)[rules.member_flow]
+    mine[mine] = ~is_summarised(metered, places[mine])
+    place, which = np.unique(places[mine], return_inverse=True)
+    keys, _ = _distinct(which.reshape(-1), wanted[mine], len(covers.same))
+    covered = np.zeros(len(keys), bool)
+    for places_covered, _ in _covering(keys, covers):
+        covered[places_covered] = True
+    counts = np.bincount(keys[~covered] // max(len(covers.same), 1), minlength=len(place))
+    return summary_entries(metered, place, counts)
 
 
 def _core_entries(rules: Rules, wanted: Ints, covers: Covers) -> int:

@@ -20,7 +20,7 @@ from overstory.errors import DataError, EngineError, OverstoryError, Problem
 from overstory.kernels.metering import Totals
 from overstory.matching import freeze
 from overstory.model.folders import fingerprint_of
-from overstory.model.plan import Plan
+from overstory.model.plan import Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.model.tables import STEINER
@@ -44,7 +44,7 @@ from overstory.pipeline.histograms import (
 )
 from overstory.pipeline.history import problems_of_changes
 from overstory.pipeline.least_access import least_access, together
-from overstory.pipeline.match import BROKER, FIT, ddl, opened, reduced, ship, split
+from overstory.pipeline.match import BROKER, FIT, HELD_OUT, ddl, opened, reduced, ship, split
 from overstory.pipeline.match import ROWS as COLUMNS
 from overstory.pipeline.predicates import Predicates, distinct, index_of
 from overstory.pipeline.rules import Metered, listed, metered
@@ -52,6 +52,7 @@ from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
 from overstory.pipeline.steiner import Crossings, card_of, crossings_of, without_links
 from overstory.pipeline.tasks import run_task
+from overstory.pipeline.trial import Trial, some_on, tried
 from overstory.pipeline.validate import (
     Published,
     check_headroom,
@@ -105,6 +106,7 @@ class Pipeline:
         self._logs: dict[Path, Published] = {}
         self._checked: set[Path] = set()
         self._bounds: dict[tuple[Path, bytes, int], Bound] = {}
+        self._some_events: dict[tuple[Path, int, int], pa.RecordBatch] = {}
         self._crossings: dict[tuple[Path, bytes, str], Crossings] = {}
         self._caches: dict[Path, Cache] = {}
         self._boxes: dict[Path, Boxes] = {}
@@ -440,6 +442,24 @@ class Pipeline:
             depends_on = (*key[1:], *self._asked(known.predicates))
             self._crossings[key] = self.counted_once(scenario, CROSSINGS, crossings_now, *depends_on, kind=Crossings)
         return self._crossings[key]
+
+    def some_events(self, scenario: Scenario, part: int, most: int) -> pa.RecordBatch:
+        """For planners: at most so many events of a part that they may see, those with the least hashes of ids."""
+        self.validate(scenario)
+        if part >= HELD_OUT:
+            raise ValueError("planners see no events of the part held out")
+        key = (scenario.folder, part, most)
+        if key not in self._some_events:
+            with self._step("taking some events"):
+                self._some_events[key] = some_on(self.events(scenario), part, most)
+        return self._some_events[key]
+
+    def trial(self, scenario: Scenario, tables: Mapping[str, pa.Table], part: int, most: int) -> Trial:
+        """For planners: what a plan costs on some events of that part, scaled up to the log."""
+        events = self.some_events(scenario, part, most)
+        every = self.remembered(scenario, "events", self._count_events, shape=int)
+        with self.clock.step("trying plans"):
+            return tried(scenario, Plan.of(Header("", ""), tables), self.publishers(scenario), events, every)
 
     def multiplicities(self, scenario: Scenario, attachments: pa.Table, tree_effort: str) -> Ints:
         """For planners: the bytes of the part to fit that cross each link, if each event takes a Steiner tree."""

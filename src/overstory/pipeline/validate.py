@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from overstory.errors import DataError, FilterLimitError, Problem
-from overstory.filters import Filter, parse_filter
+from overstory.errors import DataError, Problem
+from overstory.filters import parse_filter
 from overstory.model.folders import problems_at, repeated_in, rows_where
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
@@ -19,6 +19,7 @@ from overstory.model.tables import ALL, EXACT, KINDS, LISTED, STEERED, WHOLE
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.comparing import Comparing
 from overstory.pipeline.coverage import Coverage
+from overstory.pipeline.entering import may_enter
 from overstory.pipeline.match import BROKER
 from overstory.pipeline.possible import Possible
 from overstory.pipeline.predicates import distinct, problems_with
@@ -261,11 +262,8 @@ class _Check:
         """Positions of brokers at which events may enter a flow that has members, or links."""
         if not len(self._hosts_of(number)) and int(self.wanted.flow_ids[number]) not in self.links:
             return np.empty(0, np.int64)
-        events = _parsed(self.plan.flows["events"][number].as_py())
-        every = self.entering
-        if events is not None and all(BROKER in box.sets for box in events.boxes):
-            every = [broker for broker in every if any(box.sets[BROKER].contains(broker) for box in events.boxes)]
-        return self.network.positions(np.array(every, np.int64))
+        brokers = may_enter(self.plan.flows["events"][number].as_py(), self.entering)
+        return self.network.positions(np.array(brokers, np.int64))
 
     def _tree(self, number: int) -> list[Problem]:
         """What is wrong with the tree of a flow, in words."""
@@ -338,15 +336,6 @@ class _Check:
         )
         said = " and ".join(f"{count:,} {what}" for count, what in counts if count)
         return said and f"taken on trust, as arithmetic and patterns cannot always be compared: {said}"
-
-
-@lru_cache(1 << 10)
-def _parsed(text: str) -> Filter | None:
-    """None if it is too large."""
-    try:
-        return parse_filter(text)
-    except FilterLimitError:
-        return None
 
 
 def _neighbours(links: list[tuple[int, int, int]]) -> dict[int, set[int]]:

@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.model.plan import Plan
+from overstory.model.plan import Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
 from overstory.pipeline.bound import Bound, bound_here
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.candidates import DELAY, Candidates, candidates_here, limits_of, reach_of
-from overstory.pipeline.columns import batch_of
 from overstory.pipeline.entries import entries_of, is_priced
 from overstory.pipeline.histograms import (
     Channels,
@@ -30,12 +29,13 @@ from overstory.pipeline.histograms import (
     grid_channels,
     histogram_here,
 )
-from overstory.pipeline.match import BROKER, FIT, HELD_OUT, SHARES, reduce_batch
+from overstory.pipeline.match import FIT, HELD_OUT, SHARES
 from overstory.pipeline.predicates import Predicates, distinct, index_of
 from overstory.pipeline.rules import Metered, listed, metered
 from overstory.pipeline.sample import Sample, sampled
 from overstory.pipeline.score import counted, scorecard
 from overstory.pipeline.steiner import Crossings, card_of, crossed, ground_of, without_links
+from overstory.pipeline.trial import Trial, reduced_here, some_of, tried
 from overstory.pipeline.xxhash import hashes_of
 
 Ints = NDArray[np.int64]
@@ -94,12 +94,19 @@ class Workbench:
     def sample(self, scenario: Scenario, attachments: pa.Table, most: int) -> Sample:
         predicates = Predicates()
         predicates.numbers(scenario.subscriptions["filter"])
-        rows = _reduced(self._shown, predicates, None)
+        rows = reduced_here(self._shown, predicates, None)
         return sampled(rows, attachments, scenario.network, most)
 
     def multiplicities(self, scenario: Scenario, attachments: pa.Table, tree_effort: str) -> Ints:
         found: Ints = self._steiner(self._shown, attachments, tree_effort).bytes[FIT]
         return found
+
+    def some_events(self, scenario: Scenario, part: int, most: int) -> pa.RecordBatch:
+        return some_of(self._shown, part, most)
+
+    def trial(self, scenario: Scenario, tables: Mapping[str, pa.Table], part: int, most: int) -> Trial:
+        plan, events = Plan.of(Header("", ""), tables), self.some_events(scenario, part, most)
+        return tried(scenario, plan, self.publishers(scenario), events, self._events.num_rows)
 
     def score(self, plan: Plan, bounded: bool = False) -> Scorecard:
         """With a certified bound only if it is asked for: it takes longer than all the rest, and depends on nothing but
@@ -119,27 +126,17 @@ class Workbench:
 
     def _known(self, plan: Plan) -> tuple[Metered, pa.RecordBatch]:
         known = metered(self.scenario, plan, self.publishers(self.scenario))
-        return known, _reduced(self._events, known.predicates, (known.publishers, known.publisher_brokers))
+        return known, reduced_here(self._events, known.predicates, (known.publishers, known.publisher_brokers))
 
     def _steiner(self, events: pa.RecordBatch, attachments: pa.Table, tree_effort: str) -> Crossings:
         known = metered(self.scenario, without_links(self.scenario, attachments), self.publishers(self.scenario))
-        rows = _reduced(events, known.predicates, (known.publishers, known.publisher_brokers))
+        rows = reduced_here(events, known.predicates, (known.publishers, known.publisher_brokers))
         return crossed(
             [rows], known.rules, known.publishers, *ground_of(self.scenario.network, known.rules), tree_effort
         )
 
     def _bound(self, known: Metered, rows: pa.RecordBatch) -> Bound:
         return bound_here(rows, known, self.scenario.network)
-
-
-def _reduced(events: pa.RecordBatch, predicates: Predicates, brokers: tuple[Ints, Ints] | None) -> pa.RecordBatch:
-    """Matches the log and reduces it, as the pipeline does."""
-    index = index_of(predicates.texts)
-    extra = None
-    if brokers is not None and predicates.uses(BROKER):
-        publishers, theirs = brokers
-        extra = {BROKER: theirs[np.searchsorted(publishers, np.asarray(events.column("$publisher")))]}
-    return reduce_batch(events, *index.match_batch(batch_of(events, extra, index.numbers)))
 
 
 def parts_of(ids: Ints) -> Ints:

@@ -16,7 +16,7 @@ from overstory.planners import defaults
 from overstory.planners.decision import Decision
 from overstory.planners.references import REFERENCES
 from overstory.planners.refitting import refitted
-from overstory.planners.registry import AUTO, Planner, planner_named
+from overstory.planners.registry import AUTO, EXACT, Planner, planner_named
 from overstory.planners.steps import Steps
 
 Parameters = Mapping[str, Value]
@@ -45,10 +45,13 @@ def check_parameters(name: str, given: Parameters) -> None:
         raise UsageError(f"planner {name} has no parameter '{min(unknown)}'; it has {has}")
     for key, value in given.items():
         is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        if isinstance(known[key], int) and not is_count:
+        if isinstance(known[key], bool):
+            if not isinstance(value, bool):
+                raise UsageError(f"{key}={value}: it is true or false")
+        elif isinstance(known[key], int) and not is_count:
             raise UsageError(f"{key}={value}: it is a number from 1 on")
-        if known[key] == AUTO and value != AUTO and not is_count:
-            raise UsageError(f"{key}={value}: it is auto or a number from 1 on")
+        if known[key] in (AUTO, EXACT) and value != known[key] and not is_count:
+            raise UsageError(f"{key}={value}: it is {known[key]} or a number from 1 on")
 
 
 def make_plan(
@@ -87,4 +90,5 @@ def _told(header: Header, planner: Planner, taken: Parameters, decided: Tables, 
         header.parameters | parameters,
         alternatives=decided.alternatives if isinstance(decided, Decision) else header.alternatives,
         unmet=header.unmet + (decided.unmet if isinstance(decided, Decision) else ()),
+        steering=decided.steering if isinstance(decided, Decision) else header.steering,
     )

@@ -11,14 +11,19 @@ class Decision(dict[str, pa.Table]):
     """The tables that a planner decides on, and by name the cost of each alternative, where that of its choice is 1.
 
     Costs are relative because planners see a sample, in which only ratios tell. A planner that finds no plan within the
-    limits gives the best that it has, and says in words what is ``unmet``.
+    limits gives the best that it has, and says in words what is ``unmet``. ``steering`` tells by name what steering
+    saves and takes, if something is steered.
     """
 
     def __init__(
-        self, tables: Mapping[str, pa.Table], alternatives: Mapping[str, float], unmet: tuple[str, ...] = ()
+        self,
+        tables: Mapping[str, pa.Table],
+        alternatives: Mapping[str, float],
+        unmet: tuple[str, ...] = (),
+        steering: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(tables)
-        self.alternatives, self.unmet = dict(alternatives), unmet
+        self.alternatives, self.unmet, self.steering = dict(alternatives), unmet, dict(steering or {})
 
 
 def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:

@@ -102,6 +102,28 @@ class Candidates(Protocol):
     def words(self) -> NDArray[np.uint64]: ...
 
 
+class Trial(Protocol):
+    """What a plan costs by the one cost, without control: on some events, scaled up to the whole log."""
+
+    @property
+    def cost(self) -> float: ...
+    @property
+    def core(self) -> float: ...
+    @property
+    def upkeep(self) -> float: ...
+    @property
+    def header_bytes(self) -> float:
+        """Of steered frames, summed over links; 0 where headers do not count."""
+
+    @property
+    def frames(self) -> float:
+        """Copies that cross links between brokers."""
+
+    @property
+    def entries(self) -> int | None:
+        """Those between brokers; None where upkeep is free, and nobody counted them."""
+
+
 class Steps(Protocol):
     def publishers(self, scenario: Scenario) -> Ints:
         """The clients that published, ascending."""
@@ -131,3 +153,9 @@ class Steps(Protocol):
     def multiplicities(self, scenario: Scenario, attachments: pa.Table, tree_effort: str) -> Ints:
         """By directed link: the bytes of the part fit that cross it, if each event takes a Steiner tree of its own. The
         effort is one of those of ``kernels.steiner``."""
+
+    def some_events(self, scenario: Scenario, part: int, most: int) -> pa.RecordBatch:
+        """At most so many events of the part fit or choose, with all their attributes, in the order of their ids."""
+
+    def trial(self, scenario: Scenario, tables: Mapping[str, pa.Table], part: int, most: int) -> Trial:
+        """What a plan would cost, by the meter itself, on at most so many events of the part fit or choose."""

@@ -37,7 +37,7 @@ const counted = (number, word) => `${count(number)} ${word}${number === 1 ? "" :
 function describeTree(tree, links, joining, brokers) {
   const served = `Flow ${tree.flow} serves ${counted(tree.members, "subscription")} at ${counted(brokers, "broker")}`;
   const part = joining === links ? "" : `, ${count(joining)} of them between members`;
-  const way = tree.steered ? "each event takes the cheapest paths to those who want it" : `its tree has ${counted(links, "link")}${part}`;
+  const way = tree.steered ? "each event takes its own way to those who want it" : `its tree has ${counted(links, "link")}${part}`;
   const left = tree.wanted - tree.wants.length;
   const others = left ? ` and ${counted(left, "other")}` : "";
   const wanted = tree.wanted ? ` They want: ${tree.wants.join("; ")}${others}.` : "";

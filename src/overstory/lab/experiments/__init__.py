@@ -9,6 +9,9 @@ from overstory.lab.experiments import (
     pruning_mobile,
     pruning_sparse,
     pruning_unsubscribe,
+    steered_cost,
+    steered_drift,
+    steered_state,
     steinlib,
     trees_bound,
     trees_coalesced,
@@ -43,6 +46,9 @@ EVERY: tuple[Experiment, ...] = (
     trees_keywords.EXPERIMENT,
     trees_readings.EXPERIMENT,
     worth.EXPERIMENT,
+    steered_cost.EXPERIMENT,
+    steered_drift.EXPERIMENT,
+    steered_state.EXPERIMENT,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in EVERY}
 

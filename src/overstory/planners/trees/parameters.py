@@ -17,3 +17,10 @@ def seeds_of(parameters: Mapping[str, Value], seed: int) -> range:
     """As many as there are ``trials``, none of them another seed's."""
     trials = count_of(parameters, "trials")
     return range(seed * trials, (seed + 1) * trials)
+
+
+def truth_of(parameters: Mapping[str, Value], name: str) -> bool:
+    value = parameters[name]
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}={value}: it is true or false")
+    return value

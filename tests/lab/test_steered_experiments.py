@@ -1,0 +1,90 @@
+"""Experiments with steered delivery: quick versions, and the arithmetic that spares them most scoring."""
+
+from pathlib import Path
+
+import pytest
+
+from overstory.lab.experiment import Settings
+from overstory.lab.experiments import EXPERIMENTS, steered_cost, steered_drift, steered_state
+from overstory.lab.localized import Localized, make_localized
+from overstory.lab.measuring import number, where
+from overstory.lab.steered_cells import MANY_TREES, ONE_TREE, STEERED, Cost, costs_of, planned, with_headers
+from overstory.lab.topologies import topology
+from overstory.model.scenario import read_scenario
+from overstory.pipeline.workbench import Workbench
+
+SMALL: Settings = {"network": "transit-stub", "brokers": 24, "data": "Localized2", "events": 200, "seed": 1}
+
+
+def test_costs_of_payloads_are_those_that_are_scored(tmp_path: Path) -> None:
+    cards = {}
+    for size in (1, 50):
+        what = Localized(keywords=60, locality=0.2, events=300, bytes=size)
+        make_localized(tmp_path / str(size), topology("transit-stub", 30, 1), what, 1)
+        scenario = read_scenario(tmp_path / str(size))
+        plan = planned(scenario, STEERED, 1)
+        if size == 1:
+            costs, _ = costs_of(scenario, {STEERED: plan})
+        cards[size] = Workbench(with_headers(scenario)).score(plan)
+    assert cards[50].cost_held_out == pytest.approx(50 * costs[STEERED].of(50))
+    assert cards[1].cost_held_out == pytest.approx(costs[STEERED].of(1))
+
+
+def test_the_payload_from_which_on_steering_is_cheaper() -> None:
+    ours, tree = Cost(10.0, 40.0), Cost(12.0, 0.0)
+    even = ours.cheaper_from(tree)
+    assert even == 20.0
+    assert ours.of(even) == tree.of(even)
+    assert ours.of(21) < tree.of(21)
+    assert ours.cheaper_from(Cost(10.0, 0.0)) is None
+    assert tree.cheaper_from(Cost(13.0, 5.0)) == 0.0
+
+
+def test_costs_by_payload() -> None:
+    rows = steered_cost.run(SMALL | {"kind": "network", "subscribers": 10})
+    by = {(str(row["way"]), int(number(row, "payload"))): number(row, "ratio") for row in rows}
+    assert all(ratio >= 1 for ratio in by.values())
+    assert by[STEERED, 20_000] < by[STEERED, 20]
+    assert by[ONE_TREE, 20_000] == by[ONE_TREE, 20]
+    if rows[0]["cheaper_from"] is not None:
+        even = number(rows[0], "cheaper_from")
+        sizes = {int(number(row, "payload")) for row in rows}
+        assert all((by[STEERED, size] < by[ONE_TREE, size]) == (size > even) for size in sizes)
+    assert steered_cost.figures(rows)
+
+
+def test_steering_does_not_age() -> None:
+    rows = steered_drift.run(SMALL | {"brokers": 40, "events": 600})
+    assert {row["way"] for row in rows} == {STEERED, ONE_TREE, MANY_TREES}
+    worse = {way: steered_drift.worse(rows, way)[1] for way in (STEERED, ONE_TREE, MANY_TREES)}
+    assert worse[STEERED] < min(worse[ONE_TREE], worse[MANY_TREES])
+    assert all(number(row, "bare") < 1.05 for row in where(rows, way=STEERED))
+    assert steered_drift.figures(rows)
+
+
+def test_state_beside_trees() -> None:
+    rows = steered_state.run(SMALL | {"interest": "ranges", "data": "Uniform", "keywords": 60})
+    by = {str(row["way"]): row for row in rows}
+
+    def of(way: str, name: str) -> float:
+        return number(by[way], name)
+
+    assert of(steered_state.SUMMARISED, "summaries") == 24
+    assert of(steered_state.SUMMARISED, "entries") < of(STEERED, "entries")
+    assert of(STEERED, "messages") >= of(ONE_TREE, "messages") > 0
+    assert of(STEERED, "false_positives") == 0
+    assert of(steered_state.CYCLIC, "entries") > of(ONE_TREE, "entries")
+
+
+def test_they_are_in_the_registry_with_quick_cells() -> None:
+    for name in ("steered-cost", "steered-drift", "steered-state"):
+        cells = list(EXPERIMENTS[name].cells({}, True))
+        assert 0 < len(cells) < len(list(EXPERIMENTS[name].cells({}, False)))
+
+
+def test_three_brokers_gain_little() -> None:
+    (three,) = [cell for cell in steered_cost.cells({}, True) if cell["brokers"] == 3]
+    rows = steered_cost.run(three | {"events": 300})
+    found = {str(row["way"]): number(row, "ratio") for row in where(rows, payload=20)}
+    assert found[ONE_TREE] < 1.35
+    assert found[STEERED] > 1.05  # headers, for next to nothing
