@@ -272,9 +272,8 @@ def _read_part(ports: Ports, data: Array, place: int, end: int, broker: int, num
 
 
 class Walk(NamedTuple):
-    """What walking through headers needs, used again for each."""
+    """What walking through a header needs, by depth."""
 
-    seen: Array  # by broker: the header that it was seen in last
     broker: Array
     hops: Array  # that are left of each broker on the way
     last: Array  # the port that was taken last there
@@ -284,38 +283,10 @@ class Walk(NamedTuple):
 def new_walk(size: int) -> Walk:
     """Room for walks through headers of a network of so many brokers."""
     return Walk(
-        np.full(size, NONE, np.int64),
         np.empty(size + 1, np.int64),
         np.empty(size + 1, np.int64),
         np.empty(size + 1, np.int64),
     )
-
-
-@kernel
-def _skip(
-    ports: Ports, walk: Walk, stamp: int, data: Array, place: int, end: int, top: int, number_bits: int
-) -> tuple[int, int]:
-    """What is wrong with a broker's part and those behind it, and where they end."""
-    depth, broker = 0, top
-    while True:
-        if walk.seen[broker] == stamp:
-            return TWICE, place
-        walk.seen[broker] = stamp
-        part = _read_part(ports, data, place, end, broker, number_bits)
-        place = part.place
-        if part.fault != RIGHT:
-            return part.fault, place
-        walk.broker[depth], walk.hops[depth], walk.last[depth] = broker, part.hops, NONE
-        while walk.hops[depth] == 0:
-            if depth == 0:
-                return RIGHT, place
-            depth -= 1
-        walk.hops[depth] -= 1
-        fault, port, place = _read_port(ports, walk, depth, data, place, end)
-        if fault != RIGHT:
-            return fault, place
-        broker = ports.targets[ports.offsets[walk.broker[depth]] + port]
-        depth += 1
 
 
 @inlined
@@ -335,76 +306,95 @@ def _read_port(ports: Ports, walk: Walk, depth: int, data: Array, place: int, en
 
 
 @kernel
-def take_hop(ports: Ports, here: int, offsets: Array, data: Array, ordered: Array, network: int) -> Met:
-    """Reads headers that have come to broker ``here``. ``network`` is what their first bytes should say of it."""
-    count = len(offsets) - 1
-    walk = new_walk(len(ports.bits))
+def take_hop(  # noqa: C901
+    ports: Ports, here: int, offsets: Array, data: Array, ordered: Array, network: int
+) -> Met:
+    """Reads headers that have come to broker ``here``. ``network`` is what their first bytes should say of it.
+
+    All in one, and each array under a name of its own: to hand tuples of arrays on for every broker of every header
+    would take most of the time.
+    """
+    count, size = len(offsets) - 1, len(ports.bits)
+    first_link, targets, port_bits = ports.offsets, ports.targets, ports.bits
+    seen, way = np.full(size, NONE, np.int64), np.empty((3, size + 1), np.int64)
+    broker_at, hops_at, port_at = way[0], way[1], way[2]  # on the way to the broker at hand, by depth
     fault, stays, number = np.zeros(count, np.int8), np.zeros(count, np.bool_), np.zeros(count, np.int64)
     tree_of, link_of = np.empty(count + 16, np.int64), np.empty(count + 16, np.int64)
     new_offsets, new_data = np.zeros(count + 17, np.int64), np.zeros(max(len(data), 16), np.uint8)
-    degree = ports.offsets[here + 1] - ports.offsets[here]
-    starts, stops, ways = np.empty(degree, np.int64), np.empty(degree, np.int64), np.empty(degree, np.int64)
+    starts, stops, links = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
     total = 0
     for i in range(count):
-        begin, end = offsets[i], offsets[i + 1]
-        number_bits = NUMBER_BITS if ordered[i] else 0
-        hops, fault[i], part = _take_apart(
-            ports, walk, i, data, begin, end, here, number_bits, network, starts, stops, ways
-        )
-        if fault[i] != RIGHT:
+        begin, end = offsets[i], offsets[i + 1] * 8
+        wrong, place, depth, broker, parts = TRUNCATED, begin * 8 + 8, 0, here, 0
+        if place <= end and data[begin] >> 3 != network:
+            wrong = OTHER_NETWORK
+        elif place < end:
+            wrong = RIGHT
+        while wrong == RIGHT:
+            degree = first_link[broker + 1] - first_link[broker]
+            hops = 0
+            while place < end and (data[place >> 3] >> (7 - (place & 7))) & 1 and hops <= degree:
+                hops, place = hops + 1, place + 1
+            place += 1
+            is_end = True
+            if hops:
+                is_end = place < end and (data[place >> 3] >> (7 - (place & 7))) & 1 == 1
+                place += 1
+            if ordered[i] and is_end:
+                if depth == 0 and place + NUMBER_BITS <= end:
+                    number[i] = _read(data, place, NUMBER_BITS)
+                place += NUMBER_BITS
+            if hops > degree:
+                wrong = NO_LINK
+            elif place > end:
+                wrong = TRUNCATED
+            elif seen[broker] == i:
+                wrong = TWICE
+            if depth == 0:
+                stays[i] = is_end
+            seen[broker] = i
+            broker_at[depth], hops_at[depth], port_at[depth] = broker, hops, NONE
+            while hops_at[depth] == 0 and depth:
+                depth -= 1
+                if depth == 0:
+                    stops[parts - 1] = place
+            if hops_at[depth] == 0 or wrong != RIGHT:
+                break
+            hops_at[depth] -= 1
+            broker = broker_at[depth]
+            bits = port_bits[broker]
+            port = _read(data, place, bits) if place + bits <= end else NONE
+            place += bits
+            if place > end:
+                wrong = TRUNCATED
+            elif port <= port_at[depth] or port >= first_link[broker + 1] - first_link[broker]:
+                wrong = NO_LINK
+            else:
+                port_at[depth] = port
+                link = first_link[broker] + port
+                if depth == 0:
+                    links[parts], starts[parts] = link, place
+                    parts += 1
+                broker = targets[link]
+                depth += 1
+        if wrong == RIGHT and (end - place >= 8 or _read(data, place, end - place)):
+            wrong = TOO_LONG
+        fault[i] = wrong
+        if wrong != RIGHT:
+            stays[i] = False
             continue
-        stays[i], number[i] = part.stays, part.number
-        tree_of, link_of = with_room(tree_of, total + hops), with_room(link_of, total + hops)
-        new_offsets = with_room(new_offsets, total + hops + 1)
-        for k in range(hops):
-            size = header_bytes(stops[k] - starts[k])
-            new_data = _with_zeros(new_data, new_offsets[total], new_offsets[total] + size)
+        tree_of, link_of = with_room(tree_of, total + parts), with_room(link_of, total + parts)
+        new_offsets = with_room(new_offsets, total + parts + 1)
+        for k in range(parts):
+            length = header_bytes(stops[k] - starts[k])
+            new_data = _with_zeros(new_data, new_offsets[total], new_offsets[total] + length)
             new_data[new_offsets[total]] = data[begin]
             _copy(data, starts[k], stops[k], new_data, (new_offsets[total] + 1) * 8)
-            tree_of[total], link_of[total] = i, ways[k]
-            new_offsets[total + 1] = new_offsets[total] + size
+            tree_of[total], link_of[total] = i, links[k]
+            new_offsets[total + 1] = new_offsets[total] + length
             total += 1
     sent = Sent(tree_of[:total], link_of[:total], new_offsets[: total + 1], new_data[: new_offsets[total]])
     return Met(fault, stays, number, sent)
-
-
-@kernel
-def _take_apart(
-    ports: Ports,
-    walk: Walk,
-    stamp: int,
-    data: Array,
-    begin: int,
-    end: int,
-    here: int,
-    number_bits: int,
-    network: int,
-    starts: Array,
-    stops: Array,
-    ways: Array,
-) -> tuple[int, int, Part]:
-    """How many next hops a header has, what is wrong with it, and its first part; notes where each hop's part is."""
-    last = end * 8
-    if end <= begin:
-        return 0, TRUNCATED, Part(TRUNCATED, 0, False, 0, 0)
-    part = _read_part(ports, data, (begin + 1) * 8, last, here, number_bits)
-    if data[begin] >> 3 != network:
-        return 0, OTHER_NETWORK, part
-    walk.seen[here] = stamp
-    fault, place, previous = part.fault, part.place, NONE
-    for k in range(part.hops if fault == RIGHT else 0):
-        walk.broker[len(walk.seen)], walk.last[len(walk.seen)] = here, previous
-        fault, previous, place = _read_port(ports, walk, len(walk.seen), data, place, last)
-        if fault != RIGHT:
-            break
-        ways[k], starts[k] = ports.offsets[here] + previous, place
-        fault, place = _skip(ports, walk, stamp, data, place, last, ports.targets[ways[k]], number_bits)
-        stops[k] = place
-        if fault != RIGHT:
-            break
-    if fault == RIGHT and ((place + 7) // 8 != end or _read(data, place, end * 8 - place)):
-        fault = TOO_LONG
-    return part.hops, fault, part
 
 
 @inlined
