@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from overstory.lab.experiment import Settings
-from overstory.lab.experiments import EXPERIMENTS, steered_cost, steered_drift, steered_state
+from overstory.lab.experiments import EXPERIMENTS, steered_cost, steered_drift, steered_failures, steered_state
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.measuring import number, where
 from overstory.lab.steered_cells import MANY_TREES, ONE_TREE, STEERED, Cost, costs_of, planned, with_headers
@@ -88,3 +88,14 @@ def test_three_brokers_gain_little() -> None:
     found = {str(row["way"]): number(row, "ratio") for row in where(rows, payload=20)}
     assert found[ONE_TREE] < 1.35
     assert found[STEERED] > 1.05  # headers, for next to nothing
+
+
+def test_steering_finds_its_way_around_failed_links() -> None:
+    """All that can be reached is, at once and once all know; a tree loses what lies behind the links that failed."""
+    rows = steered_failures.run(SMALL | {"brokers": 20, "events": 30})
+    for row in where(rows, way=STEERED):
+        assert row["delivered"] == 1.0
+    for row in where(rows, failed=0):
+        assert (row["delivered"], row["cut_off"]) == (1.0, 0.0)
+    assert min(number(row, "delivered") for row in where(rows, way=ONE_TREE)) < 1.0
+    assert steered_failures.figures(rows)

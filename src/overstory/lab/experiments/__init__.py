@@ -11,6 +11,7 @@ from overstory.lab.experiments import (
     pruning_unsubscribe,
     steered_cost,
     steered_drift,
+    steered_failures,
     steered_state,
     steinlib,
     trees_bound,
@@ -48,6 +49,7 @@ EVERY: tuple[Experiment, ...] = (
     worth.EXPERIMENT,
     steered_cost.EXPERIMENT,
     steered_drift.EXPERIMENT,
+    steered_failures.EXPERIMENT,
     steered_state.EXPERIMENT,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in EVERY}
