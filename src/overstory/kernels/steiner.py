@@ -309,7 +309,7 @@ def _try_ascents(thin: Thinner, distances: Distances, units: Units, shop: Shop, 
     bound."""
     count = shop.desk.ends.count[0]
     ends = shop.desk.ends.ends[:count]
-    ascents = max(effort.ascents, MORE_ASCENTS) if count <= FEW_ENDS else effort.ascents
+    ascents = max(effort.ascents, MORE_ASCENTS) if effort.ascents and count <= FEW_ENDS else effort.ascents
     tries = min(ascents, count if thin.whole.mutual else 1)
     bound = 0.0
     for number in range(tries):
