@@ -62,6 +62,8 @@ def packet_size(data: bytes | bytearray, at: int = 0, largest: int = LARGEST) ->
         byte = data[place]
         size |= (byte & 127) << shift
         if byte < 128:
+            if byte == 0 and shift:
+                raise ProtocolError(Code.MALFORMED, "the length of a packet is longer than it need be")
             size += place + 1 - at
             if size > largest:
                 raise ProtocolError(Code.TOO_LARGE, f"a packet has {size:,} bytes, and may have {largest:,}")
