@@ -57,7 +57,16 @@ def test_json_payloads_are_attributes_where_the_content_type_says_so(house: Hous
     a, b = house.connect("a"), house.connect("b")
     b.subscribe("#?price > 3")
     json = {"content_type": "application/json"}
-    for payload in (b'{"price": 4}', b'{"price": 2}', b"{", b"[4]", b'{"price": {"a": 4}}', b'{"price": "4"}'):
+    for payload in (
+        b'{"price": 4}',
+        b'{"price": 2}',
+        b"{",
+        b"[4]",
+        b'{"price": {"a": 4}}',
+        b'{"price": "4"}',
+        b'{"price": "\xf3"}',
+        b"[" * 5000,
+    ):
         a.publish("x", payload, properties=json)
     a.publish("x", b'{"price": 4}')
     assert payloads(b) == [b'{"price": 4}']

@@ -3,6 +3,7 @@
 import asyncio
 
 from overstory.broker.core import STEPS
+from overstory.broker.state import MOST_UNFILED
 from overstory.broker.tick import SLICE
 from overstory.wire.packets import (
     PUBACK,
@@ -87,6 +88,7 @@ def test_fifty_thousand_subscriptions_in_one_packet_are_sliced() -> None:
         house.tick.add(other.link, write(Publish("x", b"%d" % turns), 5))
         house.tick.run()
         assert len(house.state.subscriptions) - before <= STEPS
+        assert house.state.router.state.epochs[0].table._filed.waiting <= MOST_UNFILED  # nor does a message wait
         turns += 1
         if not many.link.work and house.tick.pending:
             house.tick.run()

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,3 +174,16 @@ def test_clients_of_one_turn_keep_their_orders() -> None:
                 assert got.count(payload) == 3
             firsts = sorted(range(len(got)), key=lambda place: (wanted.index(got[place]), place))
             assert [got[place] for place in firsts[::3]] == wanted
+
+
+@pytest.mark.parametrize("start", ["30 80 00", "30 ff 80 00", "32 80 80 00", "40 80 00", "30 80 80 80 80 01", "30 05"])
+def test_a_length_that_is_no_length_ends_nobodys_turn(start: str) -> None:
+    """Kernels and the decoder have to agree on what is malformed, or a turn would never end."""
+    house = House()
+    assert house.tick is not None
+    client = house.connect("a")
+    house.tick.add(client.link, bytes.fromhex(start))
+    for _ in range(3):
+        house.tick.run()
+    assert not house.tick.pending
+    assert client.link.closed == (start != "30 05")

@@ -155,8 +155,10 @@ class Core:
         for _ in link.work:
             steps -= 1
             if steps <= 0 or link.closed:
+                self.state.file()
                 return 0
         link.work = None
+        self.state.file()
         return steps
 
     def tidy(self, steps: int) -> None:

@@ -5,7 +5,6 @@ write. Long work is done in slices, between which others get their turn.
 """
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable
 from typing import cast
@@ -229,6 +228,4 @@ class Server:
         while True:
             await asyncio.sleep(SECOND / 4)
             self.core.tick(time.time())
-            if not gc.isenabled():
-                gc.collect(1)  # the young ones only: the others are many, and hardly ever go
             self.wake()

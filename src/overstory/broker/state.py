@@ -21,6 +21,7 @@ from overstory.routing.router import Router
 from overstory.routing.share import tree_shares
 
 SHIFT = 40  # integers are given out as (broker + 1) << SHIFT, plus a counter that survives restarts
+MOST_UNFILED = 100  # subscriptions
 BLOCK = 100_000  # of that counter: so often it is noted
 
 
@@ -72,6 +73,12 @@ class State:
             self.journal.note("counter", self._noted)
         self._next += 1
         return (self.config.number + 1 << SHIFT) + self._next
+
+    def file(self) -> None:
+        """Files the subscriptions that wait for that, if they are many: the next message shall not wait for them."""
+        active = self.router.state.active
+        assert active is not None
+        self.router.state.epochs[active].table.file(MOST_UNFILED)
 
     def log(self, event: str, link: Link | None = None, **fields: object) -> None:
         """Says what has happened, in the structured log."""

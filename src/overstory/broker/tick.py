@@ -106,12 +106,13 @@ class Tick:
 
     def _alone(self, link: Link, taken: dict[Link, bytes]) -> None:
         """Handles the packets of a client that are not for kernels, and leaves the others in ``taken``."""
+        before = len(link.buffer)
         self.core.receive(link)
         if link.closed:
             link.buffer.clear()
         elif link.work is not None:
             self._ready[link] = b""
-        elif link.buffer and link.session is not None and self.core.is_plain(link):
+        elif 0 < len(link.buffer) < before and link.session is not None and self.core.is_plain(link):
             taken[link] = bytes(link.buffer)
             link.buffer.clear()
 

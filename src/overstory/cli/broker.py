@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from overstory.broker.server import Server
 
 
+COLLECTED = 10_000, 10, 10**9  # objects; young collections; and never the old ones
+
+
 def add_to(commands: Any) -> None:
     broker = commands.add_parser("broker", help="run an MQTT broker with content filters")
     broker.add_argument("config", metavar="CONFIG", nargs="?", help="a TOML file (see docs/broker.md)")
@@ -65,13 +68,13 @@ async def _serve(config: Config) -> int:
 
 
 def _prepare() -> None:
-    """Lets the process have as many connections as it may, and spares it long pauses to look for garbage: what is there
-    now stays, and the server itself looks through what is new (``Server``)."""
+    """Lets the process have as many connections as it may, and spares it long pauses to look for garbage: only what is
+    young is looked through, for what is old is much and hardly ever goes."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     gc.collect()
     gc.freeze()
-    gc.disable()
+    gc.set_threshold(*COLLECTED)
 
 
 def _say(server: "Server") -> None:

@@ -50,6 +50,11 @@ class Filed:
         return self._index
 
     @property
+    def waiting(self) -> int:
+        """How many filters wait to be filed."""
+        return len(self._waiting)
+
+    @property
     def by_place(self) -> Ints:
         """The number of each filter, by its number in the index."""
         return self._numbers

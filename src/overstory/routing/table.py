@@ -102,6 +102,11 @@ class Table:
         """The numbers of entries, by their numbers in the index."""
         return self._filed.numbers(places)
 
+    def file(self, most: int) -> None:
+        """Brings the index up to date if more than so many entries wait for that, so that no event waits for them."""
+        if self._filed.waiting > most:
+            _ = self._filed.index
+
     def columns(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """The table as kernels read it: by place in the index the entry; of each entry its way and its serial; of each
         way the place of its flow, and its peer. To be asked for again after each change."""

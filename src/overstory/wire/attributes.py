@@ -72,7 +72,7 @@ def json_attributes(payload: bytes) -> dict[str, Any]:
     """The members of a JSON object that filters can ask about. A payload that is none has no attributes."""
     try:
         members = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):  # ValueError: it is not even UTF-8
         return {}
     if not isinstance(members, dict):
         return {}

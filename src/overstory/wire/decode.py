@@ -62,6 +62,8 @@ def packet_size(data: bytes | bytearray, at: int = 0, largest: int = LARGEST) ->
         byte = data[place]
         size |= (byte & 127) << shift
         if byte < 128:
+            if byte == 0 and shift:
+                raise ProtocolError(Code.MALFORMED, "the length of a packet is longer than it need be")
             size += place + 1 - at
             if size > largest:
                 raise ProtocolError(Code.TOO_LARGE, f"a packet has {size:,} bytes, and may have {largest:,}")
@@ -145,13 +147,20 @@ def _subscribe(reader: Reader, kind: int, version: int) -> Subscribe:
     if len(properties.get("subscription_ids", ())) > 1:
         raise ProtocolError(Code.PROTOCOL_ERROR, "a SUBSCRIBE has more than one subscription identifier")
     asked: list[Asked] = []
+    known: dict[int, tuple[int, bool, bool, int]] = {}  # options that were read before: a packet may have thousands
     while not reader.done or not asked:
         wanted, options = reader.text(), reader.byte()
-        handling = options >> 4 & 3
-        if options & 3 == 3 or handling == 3 or options & 0xC0 or (version != MQTT_5 and options & 0xFC):
-            raise ProtocolError(Code.MALFORMED, f"the options of a subscription may not be {options:#04x}")
-        asked.append(Asked(wanted, options & 3, bool(options & 4), bool(options & 8), handling))
+        if options not in known:
+            known[options] = _options(options, version)
+        asked.append(Asked(wanted, *known[options]))
     return Subscribe(packet_id, tuple(asked), properties)
+
+
+def _options(options: int, version: int) -> tuple[int, bool, bool, int]:
+    handling = options >> 4 & 3
+    if options & 3 == 3 or handling == 3 or options & 0xC0 or (version != MQTT_5 and options & 0xFC):
+        raise ProtocolError(Code.MALFORMED, f"the options of a subscription may not be {options:#04x}")
+    return options & 3, bool(options & 4), bool(options & 8), handling
 
 
 def _unsubscribe(reader: Reader, kind: int, version: int) -> Unsubscribe:

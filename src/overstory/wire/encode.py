@@ -80,6 +80,8 @@ def _publish(packet: Publish) -> bytes:
 
 def _answer(packet: Packet) -> bytes:
     if isinstance(packet, SubAck):
+        if not packet.properties:  # there may be thousands of codes
+            return _framed(0x90, packet.packet_id.to_bytes(2, "big") + b"\0" + bytes(packet.codes))
         codes = [mqtt5.SubAckReasonCode(code) for code in packet.codes]
         return mqtt5.SubAckPacket(packet.packet_id, codes, **packet.properties).write()
     if isinstance(packet, UnsubAck):

@@ -20,7 +20,11 @@ class Reader:
         return self.data[start : self.at]
 
     def byte(self) -> int:
-        return self.take(1)[0]
+        at = self.at
+        if at >= self.end:
+            raise ProtocolError(Code.MALFORMED, "the packet ends too early")
+        self.at = at + 1
+        return self.data[at]
 
     def two(self) -> int:
         return int.from_bytes(self.take(2), "big")
@@ -45,8 +49,14 @@ class Reader:
         return self.take(self.two())
 
     def text(self) -> str:
+        data, at = self.data, self.at
+        if at + 2 > self.end:
+            raise ProtocolError(Code.MALFORMED, "the packet ends too early")
+        end = self.at = at + 2 + (data[at] << 8 | data[at + 1])
+        if end > self.end:
+            raise ProtocolError(Code.MALFORMED, "the packet ends too early")
         try:
-            text = self.binary().decode()
+            text = data[at + 2 : end].decode()
         except UnicodeDecodeError:
             raise ProtocolError(Code.MALFORMED, "a text is not UTF-8") from None
         if "\0" in text:
