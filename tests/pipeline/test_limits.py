@@ -126,8 +126,9 @@ def test_bytes_at_brokers_are_those_of_the_law(seed: int, tmp_path: Path) -> Non
             for copy in journey.copies:
                 expected[copy.broker] += event.bytes
             for crossing in journey.crossings if transit else ():
-                expected[crossing.source] += event.bytes
-                expected[crossing.target] += event.bytes
+                size = event.bytes + (crossing.header if scenario.settings.headers else 0)
+                expected[crossing.source] += size
+                expected[crossing.target] += size
         assert bytes_at(here, known, totals).tolist() == list(expected.values())
 
 

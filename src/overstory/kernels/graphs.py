@@ -41,3 +41,12 @@ def whole_prices(prices: Array) -> tuple[Array, int]:
     _, exponent = np.frexp(prices.max(initial=0.0))
     bits = TOTAL_BITS - int(exponent) - len(prices).bit_length()
     return np.floor(np.ldexp(prices, bits)).astype(np.int64), bits
+
+
+LARGE = 2.0**96  # a price from which on sums could be too large for floats of 32 bits
+
+
+def moderate_prices(prices: Array) -> Array:
+    """Prices in another unit, a power of two, if they are too large for tables of distances: trees stay the same."""
+    _, exponent = np.frexp(prices.max(initial=0.0))
+    return prices if prices.max(initial=0.0) < LARGE else np.ldexp(prices, -int(exponent))

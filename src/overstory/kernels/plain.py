@@ -55,7 +55,7 @@ def key_of(value: int | float) -> int:
         near = np.inf if value > 0 else -np.inf
     keys = np.empty(1, np.int64)
     keys_of_floats(np.array([near]), keys)
-    if abs(keys[0]) == TOP:
+    if abs(int(keys[0])) == TOP:
         return int(keys[0])
     return int(keys[0]) + (value > near) - (value < near)
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overstory.kernels.distances import Distances, distances_to
+from overstory.kernels.graphs import moderate_prices
 from overstory.kernels.metering import NO_WAYS, NONE, Ends, Rows, Rules, SteeredTrees, Ways
 from overstory.kernels.steered import path_trees_from
 from overstory.kernels.steering import Ports, ports_of
@@ -35,12 +36,13 @@ def steering_of(given: Numbered, entries: Ints, hosts: Ints) -> Steering:
     offsets, targets, prices = network.offsets, network.targets, network.prices
     ways = ways_from(offsets, targets, prices, np.unique(entries)) if PATHS in kinds else NO_WAYS
     goals = np.union1d(entries, hosts) if STEINER in kinds else np.empty(0, np.int64)
+    moderate = moderate_prices(prices)
     return Steering(
         np.array([kind == STEINER for kind in kinds], bool),
         ports_of(offsets, targets),
         ways,
-        graph_of(offsets, targets, prices),
-        distances_to(offsets, targets, prices, goals),
+        graph_of(offsets, targets, moderate),
+        distances_to(offsets, targets, moderate, goals),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from overstory.errors import UsageError
+from overstory.kernels.steiner import EFFORTS
 from overstory.model.plan import Header, Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.model.tables import PLAN_TABLES
@@ -50,6 +51,8 @@ def check_parameters(name: str, given: Parameters) -> None:
                 raise UsageError(f"{key}={value}: it is true or false")
         elif isinstance(known[key], int) and not is_count:
             raise UsageError(f"{key}={value}: it is a number from 1 on")
+        if known[key] in EFFORTS and value not in EFFORTS:
+            raise UsageError(f"{key}={value}: it is one of {', '.join(EFFORTS)}")
         if known[key] in (AUTO, EXACT) and value != known[key] and not is_count:
             raise UsageError(f"{key}={value}: it is {known[key]} or a number from 1 on")
 

@@ -7,8 +7,7 @@ Nothing is installed, so there is no upkeep.
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from overstory.errors import UsageError
-from overstory.kernels.steiner import EFFORTS, PLAN
+from overstory.kernels.steiner import PLAN
 from overstory.model.plan import Header, Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
@@ -36,10 +35,7 @@ class Reference(NamedTuple):
 
 
 def _opt(scenario: Scenario, meter: Meter, base: Plan, parameters: Parameters, effort: int) -> Scorecard:
-    tree_effort = parameters["effort"]
-    if tree_effort not in EFFORTS:
-        raise UsageError(f"effort={tree_effort}: it is one of {', '.join(EFFORTS)}")
-    return meter.score_steiner(scenario, base, str(tree_effort), effort)
+    return meter.score_steiner(scenario, base, str(parameters["effort"]), effort)
 
 
 REFERENCES = {

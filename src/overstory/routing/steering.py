@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from overstory.kernels.graphs import moderate_prices
 from overstory.kernels.nothing import NONE
 from overstory.kernels.steered import path_trees_from
 from overstory.kernels.steering import Ports, ports_of
@@ -102,7 +103,7 @@ class Steering:
     @cached_property
     def _router(self) -> Router:
         """Makes Steiner trees of the links that are up."""
-        known = self.network.offsets, self.network.targets, self.network.prices
+        known = self.network.offsets, self.network.targets, moderate_prices(self.network.prices)
         if not self.down:
             return Router(prepare(*known))
         down = np.ones(len(known[1]), bool)
