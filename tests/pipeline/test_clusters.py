@@ -52,10 +52,6 @@ def expected(folder: Path) -> Any:
     return run(folder, "local[2]") | {"killed": []}
 
 
-def test_on_executors_of_their_own(folder: Path, expected: Any) -> None:
-    assert run(folder, "local-cluster[2,1,1024]", *SMALL) == expected
-
-
 class Cluster:
     """A standalone master with two workers, on loopback and free ports."""
 
