@@ -285,3 +285,15 @@ def test_what_waits_is_an_output_of_its_own() -> None:
     assert isinstance(released, Released)
     assert (released.frames.ids.tolist(), released.routed.delivered.tolist()) == ([51], [7])
     assert not any(isinstance(output, Send) for output in outputs)
+
+
+def test_what_is_remembered_of_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where leases never run out."""
+    monkeypatch.setattr("overstory.routing.arrivals.MOST_SEEN", 10)
+    network = Network(shares({7: 1}), make_policy("active"))
+    network.settle()
+    for event in range(50, 90):
+        network.publish(0, CLIENT, event, {"x": 1})
+    network.settle()
+    assert [event for event, _ in network.deliveries()] == list(range(50, 90))
+    assert len(network.routers[1].state.epochs[0].arrivals._seen) == 10

@@ -54,7 +54,7 @@ STATEMENTS = {
 
 
 class Store:
-    """The file. ``write`` may be called from another thread, by one at a time."""
+    """The SQLite file of a broker's durable state. ``write`` may be called from another thread, by one at a time."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -32,7 +32,7 @@ class Journal:
         return len(self._batch.changes) + len(self._batch.waiting)
 
     def note(self, statement: str, *values: object) -> None:
-        """Adds a change."""
+        """Adds a change to those that the next commit writes."""
         if self.keeps:
             self._batch.changes.append((statement, values))
 

@@ -54,7 +54,7 @@ class Link:
         return packet
 
     def send(self, packet: Packet) -> bool:
-        """Sends a packet. Returns false if it is larger than what the client takes."""
+        """Sends a packet to the client. Returns false if it is larger than what the client takes."""
         if self.closed:
             return True
         data = encode(self._spoken(packet), self.version)
@@ -92,7 +92,7 @@ class Link:
         self.closed = True
 
     def refuse(self, error: ProtocolError) -> None:
-        """Refuses a connection."""
+        """Refuses the client's connection, with a reason."""
         self.send(ConnAck(error.code, properties={"reason_str": error.problem} if self.says_problems else {}))
         self.closed = True
 

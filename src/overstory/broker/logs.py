@@ -11,7 +11,7 @@ LOUD = frozenset(("protocol_error", "session_full", "store_failed", "paused", "r
 
 
 class Log:
-    """Writes what happens. ``least`` is the level from which on it does."""
+    """Writes what happens at a broker. ``least`` is the level from which on it does."""
 
     def __init__(self, least: str = "info", stream: TextIO | None = None) -> None:
         self._quiet = least == "warning"

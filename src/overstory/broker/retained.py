@@ -82,7 +82,7 @@ class Retained:
         return [message.topic for message in self.all() if message.is_expired(now)]
 
     def all(self) -> Iterator[Message]:
-        """All retained messages."""
+        """All retained messages, in no particular order."""
         waiting = [self._root]
         while waiting:
             node = waiting.pop()

@@ -25,7 +25,7 @@ LINGER = 2.0  # seconds that a client has to read why it was hung up on
 
 
 class Connection(asyncio.Protocol):
-    """One socket."""
+    """One client's socket, as the event loop knows it."""
 
     transport: asyncio.Transport
 
@@ -122,7 +122,7 @@ class Server:
             self.store.close()
 
     def arrived(self, connection: Connection, data: bytes) -> None:
-        """Bytes have come. They are handled with all others of this turn."""
+        """Takes bytes that have come on a connection. They are handled with all others of this turn."""
         link = connection.link
         if link.closed:
             return
@@ -134,7 +134,7 @@ class Server:
         self.wake()
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Does something later."""
+        """Calls a function after some seconds."""
         self._loop.call_later(seconds, action)
 
     def wake(self) -> None:

@@ -62,7 +62,7 @@ class House(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """One client's session."""
+    """One client's session as MQTT defines it, without any I/O."""
 
     def __init__(self, client_id: str, number: int, house: "House") -> None:
         self.client_id, self.number = client_id, number

@@ -39,7 +39,7 @@ class Counts(msgspec.Struct):
 
 
 class State:
-    """A broker's memory."""
+    """All that a broker remembers of its clients and their messages."""
 
     def __init__(self, config: Config, keeps: bool, now: float, counter: int = 0, log: Any = None) -> None:
         self.config, self.now = config, now

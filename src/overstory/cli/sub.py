@@ -35,7 +35,7 @@ def run_sub(arguments: argparse.Namespace) -> None:
 
 
 def show(event: "Event", as_json: bool) -> None:
-    """Prints one event."""
+    """Prints one event that the subscription got."""
     attributes = {name: _plain(value) for name, value in event.attributes.items()}
     payload = event.payload.decode(errors="replace")
     if as_json:

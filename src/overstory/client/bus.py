@@ -74,7 +74,7 @@ class Bus:
         self.knows_expressions = False
 
     async def open(self) -> None:
-        """Connects. Raises a ``DisconnectedError`` or, if the broker refuses, a ``ProtocolError``."""
+        """Connects to the broker. Raises a ``DisconnectedError`` or, if the broker refuses, a ``ProtocolError``."""
         options = self._options
         made = await open_connection(options.host, options.port, {}, lambda: Connection(self._come, self._lost))
         answer = await made.open(Connect(options.client_id, keep_alive=options.keep_alive))
@@ -85,7 +85,7 @@ class Bus:
         self._ready.set()
 
     async def close(self) -> None:
-        """Disconnects."""
+        """Disconnects from the broker."""
         self._closing = True
         if self._again is not None:
             self._again.cancel()
@@ -96,7 +96,7 @@ class Bus:
         self._ready.set()
 
     async def publish(self, event: Event, *, qos: int = 1, retain: bool = False) -> None:
-        """Publishes an event. With QoS 1 or 2 it is safe with the broker when this returns."""
+        """Publishes an event at the broker. With QoS 1 or 2 it is safe with the broker when this returns."""
         while True:
             connection = await self._present()
             try:
@@ -128,7 +128,7 @@ class Bus:
             await self.unsubscribe(made)
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Ends a subscription."""
+        """Ends a subscription at the broker."""
         if subscription not in self._subscriptions:
             return
         self._subscriptions.remove(subscription)

@@ -35,7 +35,7 @@ Answer = Ack | SubAck | UnsubAck
 
 
 class Connection(asyncio.Protocol):
-    """A connection. ``on_message`` gets what is published, ``on_lost`` the reason when it is gone."""
+    """A client's connection to a broker. ``on_message`` gets what is published, ``on_lost`` why it ended."""
 
     def __init__(self, on_message: Callable[[Publish], None], on_lost: Callable[[DisconnectedError], None]) -> None:
         self._on_message, self._on_lost = on_message, on_lost
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
     # What the user of the connection does
 
     async def open(self, packet: Connect) -> ConnAck:
-        """Says hello. Raises a ``ProtocolError`` if the broker refuses, a ``DisconnectedError`` if it goes away."""
+        """Sends CONNECT. Raises a ``ProtocolError`` if the broker refuses, a ``DisconnectedError`` if it goes away."""
         self._write(packet)
         answer = await self._welcome
         if answer.code:
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
             self._answers.pop(packet_id, None)
 
     def close(self) -> None:
-        """Says goodbye."""
+        """Sends DISCONNECT and closes the connection."""
         if self.lost is None:
             self._write(Disconnect())
             self.transport.close()

@@ -42,7 +42,7 @@ class SyncBus:
         self._bus = bus
 
     def publish(self, event: Event, *, qos: int = 1, retain: bool = False) -> None:
-        """Publishes an event. With QoS 1 or 2 it is safe with the broker when this returns."""
+        """Publishes an event at the broker. With QoS 1 or 2 it is safe with the broker when this returns."""
         self._do(self._held.publish(event, qos=qos, retain=retain))
 
     def subscribe(self, where: str | None = None, *, topics: str = "#", qos: int = 1) -> Iterator[Event]:

@@ -1,6 +1,6 @@
 """Events that come to stay here in the steered flows of one epoch: each once and, where a flow is ordered, in order.
 
-1. An event that has come before does not stay again. Events are remembered for two leases.
+1. An event that has come before does not stay again. Events are remembered for two leases, and ``MOST_SEEN`` of them.
 2. In an ordered flow, each publishing broker numbers its events for this broker. One that comes too early waits for
    those before it. It is *released* once they have come, once ``MOST_WAITING`` wait, or after two leases: a number that
    does not come by then was lost on the way.
@@ -15,7 +15,7 @@ from overstory.kernels.steering import NUMBER_BITS
 from overstory.routing.frames import Frames
 from overstory.routing.steered_flows import Here, SteeredFlows
 
-MOST_WAITING = 1024
+MOST_WAITING, MOST_SEEN = 1024, 100_000
 NUMBERS = 1 << NUMBER_BITS
 Source = tuple[int, int]  # a steered flow, by its place, and the publishing broker
 
@@ -34,7 +34,7 @@ class Arrivals:
     def __init__(self, steered: SteeredFlows, from_start: bool) -> None:
         """``from_start`` is false at a broker that has restarted: it takes the first number that comes as the next."""
         self._steered, self._from_start = steered, from_start
-        self._seen: dict[Source, dict[int, float]] = {}  # when events came, by their ids
+        self._seen: dict[tuple[Source, int], float] = {}  # when each event came, by its id; the oldest is the first
         self._next: dict[Source, int] = {}  # numbers
         self._waiting: dict[Source, dict[int, Waiting]] = {}
 
@@ -66,9 +66,8 @@ class Arrivals:
 
     def expire(self, old: float) -> list[Waiting]:
         """Forgets the events from before the time ``old``, and no longer waits for those that others wait for."""
-        for seen in self._seen.values():
-            for event in [event for event, since in seen.items() if since < old]:
-                del seen[event]
+        while self._seen and self._seen[oldest := next(iter(self._seen))] < old:
+            del self._seen[oldest]
         released: list[Waiting] = []
         for source, waiting in self._waiting.items():
             while waiting and min(each.since for each in waiting.values()) < old:
@@ -92,10 +91,11 @@ class Arrivals:
         return sum(map(len, self._waiting.values()))
 
     def _is_new(self, source: Source, event: int, now: float) -> bool:
-        seen = self._seen.setdefault(source, {})
-        if event in seen:
+        if (source, event) in self._seen:
             return False
-        seen[event] = now
+        self._seen[source, event] = now
+        if len(self._seen) > MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
         return True
 
     def _whole_number(self, source: Source, number: int) -> int:
