@@ -58,13 +58,30 @@ def throughput(quick: bool) -> Iterator[Measurement]:
                     yield _compared(shape, 2000, a, name, b, None)
 
 
+def durable(quick: bool) -> Iterator[Measurement]:
+    """QoS 1 for sessions that outlive their connections: each message is on disk before it is acknowledged. Beside it
+    mosquitto, which keeps them in memory alone."""
+    with running("overstory with a store") as ours, running(PEER) as theirs:
+        assert ours is not None
+        for subscribers, count in ((1, 20_000), (50, 1000)):
+            name = f"QoS 1, durable, one to {subscribers}"
+            shape = Shape(name, subscribers, subscribers, qos=1, lasting=True)
+            messages = 200 if quick else count
+            a, b = taken(ours, shape, messages, 2000), taken(theirs, shape, messages, 2000)
+            yield _compared(shape, 2000, a, PEER, b, None)
+
+
 def _compared(shape: Shape, window: int, a: Taken | None, peer: str, b: Taken | None, bar: float | None) -> Measurement:
     assert a is not None
     size = f"{shape.name}, W {window:,}; wall {a.messages / a.wall_seconds:,.0f}/s"
     if b is None:
-        return Measurement("broker", size, _cpu(a), unit="µs CPU")
+        return Measurement(_subject(shape), size, _cpu(a), unit="µs CPU")
     size += f", theirs {b.messages / b.wall_seconds:,.0f}/s"
-    return Measurement("broker", size, _cpu(a), peer, _cpu(b), bar_ratio=bar, unit="µs CPU")
+    return Measurement(_subject(shape), size, _cpu(a), peer, _cpu(b), bar_ratio=bar, unit="µs CPU")
+
+
+def _subject(shape: Shape) -> str:
+    return "broker-durable" if shape.lasting else "broker"
 
 
 def _cpu(run: Taken) -> float:
@@ -134,14 +151,20 @@ def tick(quick: bool) -> Iterator[Measurement]:
     """The whole tick for one message, sockets aside: frame, decide, write."""
     ticks, link = _wired()
     data = encode(Publish("bench/a", b"x" * 200))
-    for size, pieces, bar in (("one message", 1, 25.0), ("50 messages", 50, None), ("1,000 messages", 1000, None)):
-        rounds = 20 if quick else max(50, 20_000 // pieces)
+    fresh = [encode(Publish(f"bench/{number}", b"x" * 200)) for number in range(5000)]  # more than are remembered
+    for size, sent, bar in (
+        ("one message that is like one before", [data], 25.0),
+        ("one message that is like none before", fresh, 25.0),
+        ("50 messages", [data * 50], None),
+        ("1,000 messages", [data * 1000], None),
+    ):
+        rounds = 20 if quick else max(50, 20_000 * len(data) // len(sent[0]))
         best = float("inf")
         for _ in range(2 if quick else 7):
             gc.collect()
             started = time.process_time()
-            for _ in range(rounds):
-                ticks.add(link, data * pieces)
+            for number in range(rounds):
+                ticks.add(link, sent[number % len(sent)])
                 ticks.run()
             best = min(best, time.process_time() - started)
         yield Measurement("broker-tick", size, max(best, 1e-6) / rounds * MICRO, bar=bar, unit="µs CPU")
@@ -152,10 +175,10 @@ def _wired() -> tuple[Tick, Link]:
     state = State(Config(limits=Limits()), False, 0.0)
     made = Tick(Core(state))
     reader, writer = Link(), Link()
+    reader.write = lambda data: None
     made.add(reader, encode(Connect("reader")) + encode(Subscribe(1, (Asked("bench/+"),))))
     made.add(writer, encode(Connect("writer")))
     made.run()
-    reader.write = lambda data: None
     state.dirty.clear()
     return made, writer
 

@@ -31,6 +31,7 @@ class Shape(msgspec.Struct, frozen=True):
     matches: int  # subscribers that get a message, if it is not one that nobody gets
     qos: int = 0
     topics: int = 1  # distinct ones that match
+    lasting: bool = False  # whether sessions of subscribers outlive their connections
 
     def topic(self, number: int) -> bytes:
         return b"bench/%08d" % (number % self.topics)
@@ -57,7 +58,7 @@ class Load:
     def __init__(self, broker: Running, shape: Shape) -> None:
         self.broker, self.shape, self.version = broker, shape, broker.peer.version
         self.publisher = self._connect(b"publisher")
-        self.subscribers = [self._connect(b"s%d" % number) for number in range(shape.subscribers)]
+        self.subscribers = [self._connect(b"s%d" % number, shape.lasting) for number in range(shape.subscribers)]
         for number, subscriber in enumerate(self.subscribers):
             _exchange(subscriber, subscribe(shape.filters(number), shape.qos, self.version))
         self.nobody = publish(b"other/%08d" % 0, self.version, shape.qos)
@@ -65,10 +66,10 @@ class Load:
         self.size = len(self.wanted[0])
         time.sleep(SETTLE)
 
-    def _connect(self, name: bytes) -> socket.socket:
+    def _connect(self, name: bytes, lasting: bool = False) -> socket.socket:
         made = socket.create_connection(("127.0.0.1", self.broker.port))
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _exchange(made, connect(name, self.version))
+        _exchange(made, connect(name, self.version, lasting))
         return made
 
     def packets(self, first: int, count: int) -> bytes:
@@ -160,10 +161,11 @@ def _framed(first: int, body: bytes) -> bytes:
     return bytes([first]) + varint(len(body)) + body
 
 
-def connect(name: bytes, version: int) -> bytes:
-    """A CONNECT for a new session that ends with its connection."""
-    properties = b"" if version == 4 else b"\0"
-    return _framed(0x10, _text(b"MQTT") + bytes([version, 2, 0, 0]) + properties + _text(name))
+def connect(name: bytes, version: int, lasting: bool = False) -> bytes:
+    """A CONNECT for a new session that ends with its connection, or for one that lasts an hour longer."""
+    properties = b"\x05\x11" + (3600).to_bytes(4, "big") if lasting else b"\0"
+    flags = bytes([version, 0 if lasting and version == 4 else 2, 0, 0])
+    return _framed(0x10, _text(b"MQTT") + flags + (b"" if version == 4 else properties) + _text(name))
 
 
 def subscribe(filters: Sequence[bytes], qos: int, version: int, where: bytes | None = None) -> bytes:

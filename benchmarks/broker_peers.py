@@ -31,6 +31,7 @@ persistence false
 log_type none
 """
 AT_ONCE = "set_tcp_nodelay true\n"  # not mosquitto's default, with which single messages wait for up to 40 ms
+STORE = 'store = "{folder}/store.db"\n'
 NATS = """
 port: -1
 server_name: bench
@@ -81,10 +82,15 @@ def _found(name: str, *arguments: str) -> list[str] | None:
     return None if path is None else [path, *arguments]
 
 
+def _ours(config: str) -> list[str]:
+    return [sys.executable, "-m", "overstory.cli", "broker", config]
+
+
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("overstory", 5, OURS, lambda config: [sys.executable, "-m", "overstory.cli", "broker", config]),
+        Peer("overstory", 5, OURS, _ours),
+        Peer("overstory with a store", 5, STORE + OURS, _ours),
         Peer("mosquitto", 5, MOSQUITTO, lambda config: _found("mosquitto", "-c", config)),
         Peer("mosquitto at once", 5, MOSQUITTO + AT_ONCE, lambda config: _found("mosquitto", "-c", config)),
         Peer("nats-server", 4, NATS, lambda config: _found("nats-server", "-c", config)),

@@ -4,6 +4,6 @@ from hypothesis import HealthCheck, settings
 
 RELAXED = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
-settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=RELAXED, derandomize=True)
+settings.register_profile("default", max_examples=50, deadline=None, suppress_health_check=RELAXED, derandomize=True)
 settings.register_profile("long", max_examples=10_000, deadline=None, suppress_health_check=RELAXED)
 settings.load_profile("default")

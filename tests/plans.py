@@ -16,6 +16,7 @@ from overstory.filters import parse_filter
 from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario, read_scenario, write_scenario
 from overstory.model.settings import Access, Limits, Prices, Settings
+from overstory.model.spanning import minimum_spanning_tree
 from overstory.model.tables import (
     ALL,
     ATTACHMENTS,
@@ -29,6 +30,7 @@ from overstory.model.tables import (
     MEMBERS,
     PATHS,
     PLAN_TABLES,
+    REGIONS,
     STEINER,
     SUBSCRIPTIONS,
     TREE,
@@ -196,14 +198,16 @@ class Served(NamedTuple):
 WHOLE = Cell(EVERYTHING)
 
 
-def random_plan(dice: random.Random, scenario: Scenario) -> Plan:
-    """Valid, and lawful: every subscription gets every event that it wants exactly once."""
-    return _Drawing(dice, scenario).plan()
+def random_plan(dice: random.Random, scenario: Scenario, regions: float = 0.0) -> Plan:
+    """Valid, and lawful: every subscription gets every event that it wants exactly once.
+
+    ``regions`` is the share of steered flows that have regions."""
+    return _Drawing(dice, scenario, regions).plan()
 
 
-def random_short_plan(dice: random.Random, scenario: Scenario) -> Plan:
+def random_short_plan(dice: random.Random, scenario: Scenario, regions: float = 0.0) -> Plan:
     """The same, of flows that serve every subscription, or that give clients all of their events, or both."""
-    drawing = _Drawing(dice, scenario)
+    drawing = _Drawing(dice, scenario, regions)
     every = list(drawing.client_of)
     serves_all = dice.random() < 0.7
     served = [
@@ -221,8 +225,8 @@ def random_short_plan(dice: random.Random, scenario: Scenario) -> Plan:
 
 
 class _Drawing:
-    def __init__(self, dice: random.Random, scenario: Scenario) -> None:
-        self.dice = dice
+    def __init__(self, dice: random.Random, scenario: Scenario, regions: float) -> None:
+        self.dice, self.with_regions = dice, regions
         self.scenario = scenario
         self.brokers: list[int] = scenario.brokers["id"].to_pylist()
         core = {
@@ -246,6 +250,7 @@ class _Drawing:
         numbers = self.dice.sample(range(2 * len(served)), len(served))
         flows, members, trees, filters = [], [], [], []
         ordered: list[bool | None] = []
+        regions: list[tuple[int, int, int]] = []
         for number, flow in zip(numbers, served, strict=True):
             needed = self._needed(flow)
             steered = bool(needed) and self.dice.random() < 0.4
@@ -257,7 +262,11 @@ class _Drawing:
             trees += [(number, *self.dice.choice([(u, v), (v, u)])) for u, v in tree]
             held = set(self.brokers) if steered else needed.union(*tree)
             filters += [(number, *each) for each in self._rows(flow, tree, held)]
-            filters += [(number, *each) for each in self._summaries(flow)] if steered else []
+            gateway_of: dict[int, int] = {}
+            if steered and self.with_regions and self.dice.random() < self.with_regions:
+                gateway_of, ordered[-1] = self._regions(), None
+                regions += [(number, *each) for each in gateway_of.items()]
+            filters += [(number, *each) for each in self._summaries(flow, gateway_of)] if steered else []
         return Plan.of(
             Header("random", self.scenario.fingerprint),
             {
@@ -266,6 +275,7 @@ class _Drawing:
                 "members": _table(MEMBERS, members),
                 "trees": _table(TREES, trees),
                 "filters": _table(FILTERS, filters),
+                "regions": _table(REGIONS, regions),
             },
         )
 
@@ -374,13 +384,38 @@ class _Drawing:
         links += [(broker, client) for client, broker in self.broker_of.items() if broker in held]
         return [(u, v, self._row(flow, tree, u, v)) for u, v in links if self.dice.random() < share]
 
-    def _summaries(self, flow: Served) -> list[tuple[int, int, str]]:
-        """Of some hosts of a steered flow, and of some brokers that have no member."""
+    def _summaries(self, flow: Served, gateway_of: dict[int, int]) -> list[tuple[int, int, str]]:
+        """Of some hosts of a steered flow, and of some brokers that have no member; and of their regions."""
         share = self.dice.choice([0.0, 0.0, 0.5, 1.0])
-        return [(u, u, self._row(flow, [], u, u)) for u in self.brokers if self.dice.random() < share]
+        gateways = set(gateway_of.values())
+        hosts = [u for u in self.brokers if self.dice.random() < share and u not in gateways]
+        found = [(u, u, self._row(flow, [], u, u)) for u in hosts]
+        said = {gateway_of[host] for host in hosts} if gateway_of else set[int]()
+        for gateway in sorted(gateways):
+            if gateway in said or self.dice.random() < 0.3:
+                inside = {broker for broker, its in gateway_of.items() if its == gateway}
+                found.append((gateway, gateway, self._row(flow, [], gateway, gateway, inside)))
+        return found
 
-    def _row(self, flow: Served, tree: Collection[Link], u: int, v: int) -> str:
-        side = {v}
+    def _regions(self) -> dict[int, int]:
+        """The gateway of each broker: the late flow's tree falls into pieces, and each has a gateway."""
+        ends = [self.scenario.network.ids[side].tolist() for side in minimum_spanning_tree(self.scenario.network)]
+        region = {each: {each} for each in self.brokers}
+        share = self.dice.choice([0.3, 0.6, 1.0])
+        for u, v in zip(*ends, strict=True):
+            if self.dice.random() < share:
+                region[u] |= region[v]
+                for each in region[v]:
+                    region[each] = region[u]
+        found: dict[int, int] = {}
+        for broker in self.brokers:
+            if broker not in found:
+                found |= dict.fromkeys(region[broker], self.dice.choice(sorted(region[broker])))
+        return found
+
+    def _row(self, flow: Served, tree: Collection[Link], u: int, v: int, inside: Collection[int] = ()) -> str:
+        """What covers all that is wanted behind a link, or at some brokers."""
+        side = {v, *inside}
         for _ in tree:  # each time at least one broker further
             side |= {each for link in tree for each in link if side & set(link) and u not in link}
         behind = [each for each, client in self.client_of.items() if client == v or self.broker_of[client] in side]

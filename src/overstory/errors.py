@@ -135,6 +135,10 @@ class BrokerError(OverstoryError):
     """The broker cannot start, or cannot go on: a port in use, a disk that is full."""
 
 
+class LinkError(OverstoryError):
+    """A neighbour sent something that no broker sends, or is not one that a link can be had with. The link ends."""
+
+
 class DisconnectedError(OverstoryError):
     """The connection to the broker is gone, or could not be made."""
 

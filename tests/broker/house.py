@@ -1,6 +1,6 @@
 """A broker without sockets, and clients that talk to it in packets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overstory.broker.config import Config
@@ -33,7 +33,8 @@ class House:
 
     def __init__(self, kernels: bool = True, keeps: bool = False, types: dict[str, str] | None = None, **limits: Any):
         config = Config(types=types or {}, limits=Limits(**limits))
-        self.state = State(config, keeps, 1000.0)
+        self.logged: list[tuple[str, Mapping[str, object]]] = []
+        self.state = State(config, keeps, 1000.0, log=lambda event, fields: self.logged.append((event, fields)))
         self.core = Core(self.state)
         self.tick = Tick(self.core) if kernels else None
 
@@ -94,8 +95,7 @@ class Client:
 
     def received(self) -> list[Packet]:
         """All packets that have come since the last time."""
-        self._data += b"".join(self.link.outgoing)
-        self.link.outgoing.clear()
+        self._data += self.link.data_to_send()
         found = []
         while (size := packet_size(self._data)) is not None and size <= len(self._data):
             found.append(decode(bytes(self._data[:size]), self.version))

@@ -3,11 +3,13 @@
 import pytest
 
 from overstory.wire.packets import (
+    MQTT_5,
     PUBACK,
     PUBCOMP,
     PUBREC,
     PUBREL,
     Ack,
+    Asked,
     Auth,
     ConnAck,
     Connect,
@@ -16,10 +18,11 @@ from overstory.wire.packets import (
     PingResp,
     Publish,
     SubAck,
+    Subscribe,
     Will,
 )
 
-from .house import Client, House
+from .house import Client, House, write
 
 
 @pytest.fixture(params=[True, False], ids=["kernels", "plain"])
@@ -432,3 +435,12 @@ def test_a_client_that_does_not_read_loses_qos_0(house: House) -> None:
     a.publish("x", b"2", 1)
     assert payloads(b) == [b"2"]
     assert house.state.losses.slow == 1
+
+
+def test_who_subscribes_gets_what_others_publish_in_the_same_turn(house: House) -> None:
+    a, b = house.connect("a"), house.connect("b")
+    asked, message = Subscribe(1, (Asked("x", 1),)), Publish("x", b"1", 1, False, 1)
+    house.together([(b, write(asked, MQTT_5)), (a, write(message, MQTT_5))])
+    answer, found = b.received()
+    assert isinstance(answer, SubAck)
+    assert isinstance(found, Publish)

@@ -55,7 +55,7 @@ def test_a_chain_an_infeasible_plan_and_a_reference_in_one_table(folder: Path) -
 def test_a_base_gives_what_a_planner_does_not_decide(folder: Path) -> None:
     assert_fails(overstory(folder, "plan", "net", "--planner", "spt", "-o", "no"), 4, "exceeds a limit: load")
     assert not (folder / "no").exists()
-    assert overstory(folder, "plan", "net", "--problem", "overlay", "-o", "near").code == 0
+    assert overstory(folder, "plan", "net", "--planner", "nearest", "-o", "near").code == 0
     made = overstory(folder, "plan", "net", "--planner", "direct", "--base", "near", "-o", "both", "--json").json()
     chained = overstory(folder, "plan", "net", "--planner", "nearest+direct", "-o", "chained", "--json").json()
     assert made["cost"] == chained["cost"]

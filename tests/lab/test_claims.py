@@ -1,17 +1,19 @@
 """Claims, registry and documents cannot drift apart; verdicts follow from numbers alone."""
 
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from overstory.lab.claims import CLAIMS, PAPERS, Claim, judged, kind_of, leaves_open
+from overstory.lab import claims
+from overstory.lab.claims import CLAIMS, PAPERS, Claim, Kind, Verdict, judged, kind_of, leaves_open
 from overstory.lab.drawing import png_of, svg_of
 from overstory.lab.experiment import Figure, Line, Row
 from overstory.lab.experiments import EXPERIMENTS
 from overstory.lab.experiments.trees_cost import EXPERIMENT as TREES_COST
 from overstory.lab.measuring import Estimate, estimate, lines, quotients, relative
-from overstory.lab.report import write_report
+from overstory.lab.report import _claim, write_report
 from overstory.lab.running import run_experiment
 from overstory.lab.stored_runs import stored_runs
 
@@ -142,3 +144,39 @@ def test_the_report_has_it_all(tmp_path: Path) -> None:
     )
     assert (tmp_path / "page" / "trees-cost-localized1-in-sample.png").exists()
     assert (tmp_path / "page" / "trees-cost.parquet").exists()
+
+
+def shown(kind: Kind, quick: bool, experiment: str = "trees-cost") -> str:
+    """The row of a claim on the page."""
+    measured = Estimate(1.0, None, 2) if kind not in ("not yet run", "not built") else None
+    claim = msgspec.structs.replace(CLAIMS[0], experiment=experiment)
+    return _claim(Verdict(claim, kind, measured, "because", {}, quick))
+
+
+def test_verdicts_of_quick_runs_are_grey() -> None:
+    assert '<span class="verdict reproduced">reproduced</span>' in shown("reproduced", quick=False)
+    assert '<span class="verdict reproduced quick">reproduced</span>' in shown("reproduced", quick=True)
+    assert "a quick run" in shown("reproduced", quick=True)
+    assert " quick" not in shown("not yet run", quick=True)
+
+
+def test_what_is_not_built_is_not_merely_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {verdict.claim.built: verdict.kind for verdict in judged([])}
+    assert kinds.get(True) == "not yet run"
+    absent = msgspec.structs.replace(CLAIMS[0], experiment="there-is-none")
+    monkeypatch.setattr(claims, "CLAIMS", (absent,))
+    (verdict,) = judged([])
+    assert (verdict.kind, verdict.why) == ("not built", "the part that there-is-none would try is not built yet")
+
+
+def test_flooding_has_axes_of_its_own() -> None:
+    """And the legend stands beside the axes: no text of it is left of their right edge."""
+    low, high = Line("spt", [1.0, 2.0], [3.0, 4.0], [0.0, 0.0]), Line("flood", [1.0, 2.0], [900.0, 950.0], [0.0, 0.0])
+    both, alone = (Figure("a", "A", "x", "y", each) for each in ([low, high], [low]))
+    only = Figure("b", "B", "x", "y", [high])
+    assert [svg_of(figure).count('<g id="axes_') for figure in (both, alone, only)] == [2, 1, 1]
+    words = re.findall(r'<text [^>]*\bx="([\d.]+)"[^>]*>(spt|flood)</text>', svg_of(both))
+    edges = [float(x) for x in re.findall(r'<g id="patch_2">\s*<path d="M [\d.]+ [\d.]+ \s*L ([\d.]+)', svg_of(both))]
+    assert {name for _, name in words} == {"spt", "flood"}
+    assert edges
+    assert min(float(x) for x, _ in words) > max(edges)

@@ -213,7 +213,7 @@ def test_churn_is_the_same_whether_the_history_is_replayed_or_not(seed: int, pol
     dice = random.Random(seed)
     with TemporaryDirectory() as folder:
         scenario = churned(dice, with_history(dice, drawn(dice, folder), EVERYTHING), EVERYTHING)
-        plan = random_plan(dice, scenario)
+        plan = random_plan(dice, scenario, regions=0.4)
         with_it, without = (replay(scenario, plan, make_policy(policy), history=each) for each in (True, False))
     assert lists(*with_it.churn) == lists(*without.churn)
     assert with_it.entries.tolist() == without.entries.tolist()
@@ -227,7 +227,7 @@ def test_without_churn_traffic_is_the_meters(seed: int, policy: str) -> None:
     dice = random.Random(seed)
     with TemporaryDirectory() as folder:
         scenario = random_scenario(dice, Path(folder) / "scenario")
-        plan = random_plan(dice, scenario)
+        plan = random_plan(dice, scenario, regions=0.4)
         assume(events_of(scenario))
         found = replay(scenario, plan, make_policy(policy), traffic=True)
         _, traffic = meter(scenario, plan)
@@ -242,7 +242,7 @@ def test_a_history_leads_to_the_meters_traffic(seed: int, policy: str) -> None:
     dice = random.Random(seed)
     with TemporaryDirectory() as folder:
         scenario = with_history(dice, drawn(dice, folder), PLACING)
-        plan = random_plan(dice, scenario)
+        plan = random_plan(dice, scenario, regions=0.4)
         found = replay(scenario, plan, make_policy(policy), history=True, traffic=True)
         _, traffic = meter(scenario, plan)
     assert lists(found.frames, found.bytes) == lists(traffic.frames, traffic.bytes)

@@ -74,6 +74,12 @@ def test_state_beside_trees() -> None:
     assert of(STEERED, "messages") >= of(ONE_TREE, "messages") > 0
     assert of(STEERED, "false_positives") == 0
     assert of(steered_state.CYCLIC, "entries") > of(ONE_TREE, "entries")
+    assert of(steered_state.REGIONS, "held") < of(STEERED, "held")
+    assert of(steered_state.REGIONS, "entries") < of(STEERED, "entries")
+    assert of(steered_state.REGIONS, "cost") > of(STEERED, "cost")
+    assert of(steered_state.REGIONS, "messages") < of(STEERED, "messages")
+    assert of(STEERED, "held") * 24 >= of(STEERED, "entries")
+    assert by[ONE_TREE]["held"] is None
 
 
 def test_they_are_in_the_registry_with_quick_cells() -> None:

@@ -104,14 +104,22 @@ def test_random_plans(tmp_path: Path) -> None:
     dice, seen = random.Random(5), Counter[str]()
     for number in range(60):
         scenario = random_scenario(dice, tmp_path / str(number))
-        one, other = random_plan(dice, scenario), random_plan(dice, scenario)
+        one, other = (random_plan(dice, scenario, regions=0.5) for _ in range(2))
         assert_as_plain(one, other)
         found = difference(one, other)
         seen.update(new=any(tree.first is None for tree in found.trees), filters=bool(found.filters))
         seen.update(pairs=any(None not in tree[:2] for tree in found.trees), moves=bool(found.clients))
         nothing = difference(one, one)
-        assert [*nothing.trees, *nothing.clients, *nothing.filters, *nothing.loads] == []
-    assert min(seen[name] for name in ("new", "filters", "pairs", "moves")) > 5
+        assert [*nothing.trees, *nothing.clients, *nothing.filters, *nothing.loads, *nothing.regions] == []
+        seen.update(regions=any(change.before is not None for change in found.regions))
+        for change in found.regions:
+            sides = ((one, change.first, change.before), (other, change.second, change.after))
+            assert change.before != change.after
+            for plan, flow, gateway in sides:
+                rows = plan.regions.to_pylist()
+                mine = [row["gateway"] for row in rows if (row["flow"], row["broker"]) == (flow, change.broker)]
+                assert mine == [] if gateway is None else mine == [gateway]
+    assert min(seen[name] for name in ("new", "filters", "pairs", "moves", "regions")) > 5
 
 
 def test_partners_are_taken_best_first() -> None:

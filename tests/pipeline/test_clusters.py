@@ -117,10 +117,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_on_a_standalone_master_with_two_workers(folder: Path, expected: Any, cluster: Cluster) -> None:
+    """Once undisturbed, and once with a worker that is killed in a shuffle."""
     assert run(folder, cluster.url, *SMALL) == expected
-
-
-def test_a_worker_that_is_killed_in_a_shuffle(folder: Path, expected: Any, cluster: Cluster) -> None:
     victim = cluster.processes[-1].pid
     found = run(folder, cluster.url, *SMALL, "spark.sql.shuffle.partitions=24", KILL=str(victim))
     assert found.pop("killed") == [victim]

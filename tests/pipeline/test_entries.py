@@ -56,7 +56,17 @@ def counted(scenario: Scenario, plan: Plan) -> Entries:
         links = [(row["source"], row["target"]) for row in plan.trees.to_pylist() if row["flow"] == number]
         if flow["kind"] in STEERED:
             assert not links
-            core += summaries(scenario, flow, [(broker_of[owner], wanted) for owner, wanted in members], rows, entering)
+            hosts = [(broker_of[owner], wanted) for owner, wanted in members]
+            gateway_of = {row["broker"]: row["gateway"] for row in plan.regions.to_pylist() if row["flow"] == number}
+            if not gateway_of:
+                core += summaries(scenario, flow, hosts, rows, entering)
+            for gateway in set(gateway_of.values()):
+                inside = {broker for broker, its in gateway_of.items() if its == gateway}
+                mine = [(broker, wanted) for broker, wanted in hosts if broker in inside]
+                own = rows - {(number, gateway, gateway)}
+                core += summaries(scenario, flow, mine, own, entering & inside, inside, gateway)
+                as_one = [(gateway, wanted) for _, wanted in mine]
+                core += summaries(scenario, flow, as_one, rows, entering - inside, {gateway})
         for u, v in [*links, *((v, u) for u, v in links)]:
             if (number, u, v) in rows:
                 core += 1
@@ -75,15 +85,20 @@ def summaries(
     members: list[tuple[int, Filter]],
     rows: set[tuple[int, int, int]],
     entering: set[int],
+    hosts: set[int] | None = None,
+    gateway: int | None = None,
 ) -> int:
-    """What hosts tell on every link to every broker that may publish into a steered flow, one link after the other."""
+    """What hosts tell on every link to every broker that may publish into a steered flow, one link after the other.
+
+    And to the gateway, if there is one."""
     network, total = scenario.network, 0
     ends = [network.ids[end].tolist() for end in minimum_spanning_tree(network)]
     tree = networkx.Graph(zip(*ends, strict=True))
     tree.add_nodes_from(network.ids.tolist())
     events = parse_filter(flow["events"])
     publishing = [broker for broker in entering if events.intersects(parse_filter(f"$broker = {broker}"))]
-    for host in network.ids.tolist():
+    publishing += [] if gateway is None else [gateway]
+    for host in network.ids.tolist() if hosts is None else sorted(hosts):
         told = uncovered([wanted for broker, wanted in members if broker == host])
         told = 1 if (flow["flow"], host, host) in rows else told
         ways = [networkx.shortest_path(tree, host, broker) for broker in publishing]
@@ -120,8 +135,8 @@ def test_entries_of_random_plans(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     for number in range(5):
         scenario = random_scenario(dice, tmp_path / str(number))
-        for _ in range(4):
-            plan = random_plan(dice, scenario)
+        for turn in range(4):
+            plan = random_plan(dice, scenario, regions=(turn % 2) * 0.8)
             assert entries(scenario, plan) == counted(scenario, plan)
 
 
@@ -132,8 +147,8 @@ def test_entries_where_filters_cover_each_other(seed: int, tmp_path: Path) -> No
         drawn = random_scenario(dice, tmp_path / str(number))
         texts = [dice.choice(NESTED) for _ in range(drawn.subscriptions.num_rows)]
         scenario = with_column(drawn, "filter", texts)
-        for _ in range(4):
-            plan = random_plan(dice, scenario)
+        for turn in range(4):
+            plan = random_plan(dice, scenario, regions=(turn % 2) * 0.8)
             assert entries(scenario, plan) == counted(scenario, plan)
 
 

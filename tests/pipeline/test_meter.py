@@ -25,7 +25,7 @@ def test_the_meter_counts_what_the_law_says(seed: int, tmp_path: Path) -> None:
         if not events:
             continue
         for turn in range(6):
-            plan = (random_plan if turn < 4 else random_short_plan)(dice, scenario)
+            plan = (random_plan if turn < 4 else random_short_plan)(dice, scenario, regions=(turn % 2) * 0.7)
             law = Law(scenario, plan)
             journeys = [(event, law.travel(event)) for event in events]
             card, traffic = meter(scenario, plan)

@@ -30,6 +30,7 @@ SUBSCRIPTIONS = [
     (4, 13, "price < 1 AND price > 1", False),  # matches nothing, and is in no flow
     (5, 11, "TRUE", False),
 ]
+TWO_REGIONS: list[Row] = [(5, 1, 1), (5, 2, 2), (5, 3, 2), (5, 4, 1)]
 PLAN: dict[str, list[Row]] = {
     "attachments": [(10, 1), (11, 2), (12, 3), (13, 4)],
     "flows": [
@@ -42,6 +43,7 @@ PLAN: dict[str, list[Row]] = {
     "members": [(7, 0, None), (7, 1, "topic IN ('a', 'b')"), (8, 2, None), (9, 2, None), (5, 3, None), (6, 5, None)],
     "trees": [(7, 1, 2), (8, 2, 1), (8, 3, 2), (9, 3, 4), (9, 1, 4), (6, 1, 2)],
     "filters": [(7, 1, 2, "price < 6 OR topic = 'a'"), (7, 2, 1, "FALSE"), (8, 3, 12, "topic = 'a'")],
+    "regions": [],
 }
 
 
@@ -70,6 +72,7 @@ def changed(**rows: dict[int, Row | None]) -> dict[str, list[Row]]:
 
 def test_a_lawful_plan(scenario: Scenario) -> None:
     assert problems(scenario, PLAN) == []
+    assert problems(scenario, PLAN | {"regions": TWO_REGIONS}) == []
     assert problems_of_filters(scenario) == []
 
 
@@ -117,6 +120,44 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, int | None, str | None, str]]]
         ("filters", 1, "filter", "not cover subscription 0"),
     ),
     "access row too narrow": ({"filters": {2: (8, 3, 12, "price < 5")}}, ("filters", 3, "filter", "subscription 2")),
+    # Regions: flow 5 is the steered one, and the late flow's tree is 1-2, 1-4, 2-3
+    "regions of no flow": ({"regions": {0: (99, 1, 1)}}, ("regions", 1, "flow", "there is no flow 99")),
+    "regions of a tree": ({"regions": {0: (7, 1, 1)}}, ("regions", 1, "flow", "flow 7 is not steered")),
+    "region of no broker": ({"regions": {0: (5, 12, 1)}}, ("regions", 1, "broker", "there is no broker 12")),
+    "no such gateway": ({"regions": {0: (5, 1, 99)}}, ("regions", 1, "gateway", "there is no broker 99")),
+    "in two regions": (
+        {"regions": dict(enumerate([*TWO_REGIONS, (5, 3, 3)]))},
+        ("regions", 5, "broker", "broker 3 is in two regions of flow 5"),
+    ),
+    "in no region": (
+        {"regions": dict(enumerate(TWO_REGIONS[:-1]))},
+        ("regions", None, "broker", "broker 4 is in no region of flow 5"),
+    ),
+    "gateway elsewhere": (
+        {"regions": dict(enumerate([(5, 1, 1), (5, 2, 2), (5, 3, 1), (5, 4, 3)]))},
+        ("regions", None, "gateway", "gateway 3 of flow 5 is in the region of 1, outside its own"),
+    ),
+    "region in pieces": (
+        {"regions": dict(enumerate([(5, 1, 1), (5, 2, 1), (5, 3, 3), (5, 4, 3)]))},
+        ("regions", None, "gateway", "the region of gateway 3 in flow 5 is in several pieces"),
+    ),
+    "region without a summary": (
+        {"regions": dict(enumerate(TWO_REGIONS)), "filters": {3: (5, 4, 4, "TRUE")}},
+        (
+            "filters",
+            None,
+            "source",
+            "hosts in the region of gateway 1 have summaries in flow 5, but the region has none",
+        ),
+    ),
+    "summary of a region too narrow": (
+        {
+            "members": {0: (5, 0, None)},
+            "regions": dict(enumerate([(5, 1, 1), (5, 2, 3), (5, 3, 3), (5, 4, 1)])),
+            "filters": {3: (5, 3, 3, "topic = 'a'")},
+        },
+        ("filters", 4, "filter", "not cover subscription 0"),
+    ),
     # Exactly once
     "flows overlap": ({"flows": {2: (9, TREE, "TRUE", 0)}}, ("members", None, "subscription", "2 is served twice")),
     "twice in a flow": ({"members": {6: (7, 0, None)}}, ("members", None, "subscription", "0 is served twice")),
@@ -133,6 +174,14 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, int | None, str | None, str]]]
         ("members", None, "subscription", "0 is not served whole"),
     ),
 }
+
+
+def test_a_flow_with_regions_is_not_ordered(scenario: Scenario) -> None:
+    made = {name: table_of(PLAN_TABLES[name], rows) for name, rows in (PLAN | {"regions": TWO_REGIONS}).items()}
+    made["flows"] = made["flows"].append_column("ordered", pa.array([None, None, None, True, None], pa.bool_()))
+    found = problems_of_plan(scenario, Plan.of(Header("test", ""), made), np.array([10]))
+    assert {(each.table, each.column) for each in found} == {("regions", "flow")}
+    assert "flow 5 is ordered" in found[0].what
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -197,8 +246,8 @@ def test_random_lawful_plans(seed: int, tmp_path: Path) -> None:
     for number in range(3):
         scenario = random_scenario(dice, tmp_path / str(number))
         publishers = np.unique(np.array([event.publisher for event in events_of(scenario)], np.int64))
-        for _ in range(4):
-            plan = random_plan(dice, scenario)
+        for turn in range(4):
+            plan = random_plan(dice, scenario, regions=(turn % 2) * 0.8)
             assert problems_of_plan(scenario, plan, publishers) == []
 
 

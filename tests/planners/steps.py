@@ -1,5 +1,6 @@
 """What planners ask of the pipeline, answered without Spark, one event after the other."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from overstory.model.values import Attributes
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.candidates import Candidates
 from overstory.pipeline.histograms import Histogram
+from overstory.pipeline.interests import Csr, Interests, Partners, counted_here, interests_from
 from overstory.pipeline.trial import Trial, tried
 from overstory.planners.trees.demand import demand_of
 
@@ -136,6 +138,23 @@ class Steps:
         mine = events.append_column("$part", pa.array(ids % 5 // 3)).filter((ids % 5 < 4) & (ids % 5 // 3 == part))
         batches = mine.slice(0, most).combine_chunks().to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=mine.schema)
+
+    def interests(self, scenario: Scenario) -> Interests:
+        """All events are seen."""
+        return interests_from(scenario, counted_here(pq.read_table(scenario.events), 1.0))
+
+    def partners(self, scenario: Scenario, interests: Csr, most: int) -> Partners:
+        """By sets."""
+        offsets, topics, fan_offsets, _ = interests
+        wanted = [set(topics[a:b].tolist()) for a, b in itertools.pairwise(offsets)]
+        count = len(fan_offsets) - 1
+        found, shared = np.full((count, most), -1), np.zeros((count, most), np.int64)
+        for topic in range(count):
+            common = {other: sum({topic, other} <= each for each in wanted) for other in range(count) if other != topic}
+            best = sorted((other for other in common if common[other]), key=lambda other: (-common[other], other))
+            for at, other in enumerate(best[:most]):
+                found[topic, at], shared[topic, at] = other, common[other]
+        return Partners(found, shared)
 
     def trial(self, scenario: Scenario, tables: Mapping[str, pa.Table], part: int, most: int) -> Trial:
         events = self.some_events(scenario, part, most)

@@ -34,6 +34,8 @@ WAYS: list[tuple[str, dict[str, Value]]] = [
     ("steered", {}),
     ("steered", {"boxes": 1, "steer": "all"}),
     ("steered", {"boxes": 2}),
+    ("steered", {"regions": 3, "steer": "all"}),
+    ("steered", {"boxes": 1, "regions": 2, "steer": "all"}),
     ("tree-search", {}),
 ]
 
@@ -55,6 +57,20 @@ def test_everything_is_delivered_once(name: str, given: dict[str, Value], scenar
         assert law_is_kept(scenario, plan)
         again = planned(name, scenario, given)
         assert all(getattr(plan, table).equals(getattr(again, table)) for table in ("flows", "members", "filters"))
+
+
+def test_regions_are_tried_where_they_are_asked_for_or_there_are_many_brokers(
+    scenarios: list[Scenario], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = max(scenarios, key=lambda each: (len(each.network), each.subscriptions.num_rows))
+    plan = planned("steered", scenario, {"regions": 2})
+    assert "steered by 2 regions" in plan.header.alternatives
+    priced = with_settings(scenario, prices=Prices(upkeep_core=1.0))
+    assert not [name for name in planned("steered", priced).header.alternatives if "regions" in name]
+    monkeypatch.setattr("overstory.planners.trees.steered.MANY_BROKERS", 2)
+    assert "steered by 2 regions" in planned("steered", priced).header.alternatives
+    with pytest.raises(UsageError, match="regions and ordered=true exclude each other"):
+        planned("steered", scenario, {"regions": 2, "ordered": True})
 
 
 def with_settings(scenario: Scenario, **given: object) -> Scenario:

@@ -11,6 +11,7 @@ from overstory.lab.wiring import Crossing, Delivery, Wiring
 from overstory.lab.wiring import Link as Link
 from overstory.routing.messages import Key, Message, Packed, Subscribe, Unsubscribe
 from overstory.routing.policy import Policy
+from overstory.routing.router import SLICE
 from overstory.routing.share import Share, tree_shares
 
 FEWER = settings(max_examples=settings().max_examples // 5)  # for laws that take long to try
@@ -21,14 +22,25 @@ TRUE = parse_filter("TRUE")
 class Network(Wiring):
     """Keeps all that crossed links, and lets a test choose the order."""
 
-    def __init__(self, shares: Mapping[int, Share], policy: Policy, lease: float = float("inf")) -> None:
+    def __init__(
+        self,
+        shares: Mapping[int, Share],
+        policy: Policy,
+        lease: float = float("inf"),
+        slice_: int = SLICE,
+        tells_served: bool = False,
+    ) -> None:
+        self.served: list[tuple[int, Key]] = []  # and the broker
         self.crossings: list[Crossing] = []
         self.copies: list[tuple[int, Delivery]] = []  # and the broker
         self.control: list[tuple[Link, Message]] = []
-        super().__init__(shares, policy, lease)
+        super().__init__(shares, policy, lease, slice_=slice_, tells_served=tells_served)
 
     def on_send(self, source: int, target: int, message: Message) -> None:
         self.control.append(((source, target), message))
+
+    def on_served(self, broker: int, key: Key) -> None:
+        self.served.append((broker, key))
 
     def on_crossing(self, crossing: Crossing) -> None:
         self.crossings.append(crossing)
@@ -51,7 +63,7 @@ class Network(Wiring):
         for broker, router in self.routers.items():
             for _, flow in router.state.flows():
                 for peer, outlet in flow.outlets.items():
-                    found[broker, peer] |= outlet.sent
+                    found[broker, peer] |= set(outlet.sent)
         return found
 
 

@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Set
 
 from overstory.filters import Filter, parse_filter
 from overstory.model.values import Attributes
-from overstory.routing.messages import LATE, Key
+from overstory.routing.messages import LATE, Acknowledge, Key
 from overstory.routing.policies import make_policy
+from overstory.routing.router import SLICE
 
 from .network import TRUE, Link, Network
 from .switches import BETTER, CLIENT, LEASE, Coordinator, both_ends
@@ -77,11 +78,13 @@ class Storm:
         plans_switch: bool = False,
         brokers_restart: bool = False,
         steered: bool = False,
+        regions: bool = False,
     ) -> None:
-        """With ``steered``, the better flow has no tree: each event has one of its own."""
+        """With ``steered``, the better flow has no tree: each event has one of its own. It may have ``regions``."""
         self.dice, self.links_fail, self.two_flows = dice, links_fail, two_flows
         self.plans_switch, self.brokers_restart, self.steered = plans_switch, brokers_restart, steered
-        size, everyone = dice.randint(2, 6), dice.random() < 0.5
+        self.regions = regions
+        size, everyone = dice.randint(3 if regions else 2, 6), dice.random() < 0.5
         self.brokers = list(range(size))
         self.coordinator = Coordinator(self, size, everyone, plans_switch)
         self.links = self.coordinator.links
@@ -89,7 +92,10 @@ class Storm:
         self.slow = slow if dice.random() < 0.5 else None  # it delivers nothing before all settles
         threshold = dice.choice([0.3, 0.7, 0.9]) if policy == "selective" else None
         self.policy = make_policy(policy, threshold)
-        self.network = Network(self.coordinator.shares[0], self.policy, LEASE)
+        # Long work is done at once, or bit by bit between other inputs
+        slice_ = dice.choice([0, 1, 3, SLICE])
+        self.network = Network(self.coordinator.shares[0], self.policy, LEASE, slice_, tells_served=True)
+        self.asked: set[tuple[int, Key]] = set()  # subscriptions that are to be served, and where they were made
         self.network.recovering = self.coordinator.recovering
         self.do, self.routers = self.network.do, self.network.routers
         for link in self.links:
@@ -188,7 +194,9 @@ class Storm:
         for event in self.pending:
             if wanted.matches(self.published[event]):
                 self.allowed[event].add(id_)
-        self.do(broker, self.routers[broker].subscribe(CLIENT + broker, id_, version, wanted))
+        outputs = self.routers[broker].subscribe(CLIENT + broker, id_, version, wanted)
+        self.asked |= {(broker, output.key) for output in outputs if isinstance(output, Acknowledge)}
+        self.do(broker, outputs)
 
     def _not_required(self, id_: int, wanted: Filter) -> None:
         self.changed[id_].append(wanted)
@@ -216,11 +224,26 @@ class Storm:
         wanting = {id_ for id_, (_, _, wanted) in self.at.items() if wanted.matches(attributes)}
         may = {id_ for id_, some in self.changed.items() if any(wanted.matches(attributes) for wanted in some)}
         self.published.append(attributes)
-        self.required.append(set() if broker in self.uncertain else wanting - self.changed.keys())
+        self.required.append(
+            set() if broker in self.uncertain else wanting - self.changed.keys() | self._served(wanting)
+        )
         self.allowed.append(wanting | may)
         self.may_repeat.append(set(self.moved))
         self.pending.append(event)
         self.network.publish(broker, CLIENT + broker, event, attributes, advertisement)
+
+    def _served(self, wanting: set[int]) -> set[int]:
+        """Those of these subscriptions that the whole network serves already, though not all is quiet."""
+        served = set(self.network.served)
+        return {id_ for id_ in wanting if (self.at[id_][0], (id_, self.at[id_][1])) in served}
+
+    def check_served(self) -> None:
+        """Each subscription that was made, and has not ended, is served."""
+        served = set(self.network.served)
+        for broker, (id_, version) in self.asked:
+            home = self.routers[broker].state.homes.get(id_)
+            assert home is None or home.version != version or (broker, (id_, version)) in served
+        assert not any(router.is_serving for router in self.routers.values())
 
     def burst(self, events: int) -> None:
         for _ in range(events):
@@ -386,8 +409,12 @@ class Storm:
         for broker, router in self.routers.items():
             for _, flow in router.state.flows():
                 for peer, outlet in flow.outlets.items():
-                    told[flow.share.number, broker, peer] = outlet.sent
-                    publishers = behind(self.coordinator.trees[flow.share.number], broker, peer)
+                    told[flow.share.number, broker, peer] = set(outlet.sent)
+                    publishers = behind(
+                        self.coordinator.trees[LATE if self.regions else flow.share.number], broker, peer
+                    )
+                    if flow.share.towards == peer:
+                        continue  # a gateway hears of everything in its region
                     wanted = {outlet.filters[key] for key in outlet.sent} - {FALSE}  # which does no harm anywhere
                     assert all(self.may_publish(publishers, each) for each in wanted)
                 for hop, key in flow.entries:

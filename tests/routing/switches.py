@@ -8,6 +8,7 @@
    on. Its clients come back, or do not. When it is up, and for whom, is a matter of links: before or after all that.
 """
 
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ import msgspec
 from overstory.model.tables import PATHS, STEINER, TREE
 from overstory.routing.messages import LATE, Key
 from overstory.routing.router import Router
-from overstory.routing.share import FlowShare, Member, Share
+from overstory.routing.share import FlowShare, Member, Share, with_regions
 
 from .network import TRUE, Link, random_tree
 
@@ -42,7 +43,7 @@ class Coordinator:
             self._variants = [dict.fromkeys(flows, trees[LATE]) for trees in self._variants]
             self.kind, self.ordered = self.dice.choice([PATHS, STEINER, STEINER]), self.dice.random() < 0.4
             # A plan that takes long to install must not meet leases that run out while events wait
-            self.ordered &= not (plans_switch and storm.links_fail)
+            self.ordered &= not (plans_switch and storm.links_fail) and not storm.regions
             extra = {tuple(sorted(self.dice.sample(range(size), 2))) for _ in range(size)}  # type: ignore[misc]
         self.links = sorted({link for trees in self._variants for tree in trees.values() for link in tree} | extra)
         self.prices = {end: float(self.dice.randint(0, 5)) for link in self.links for end in both_ends(link)}
@@ -66,6 +67,10 @@ class Coordinator:
         self.shares[epoch] = shares(epoch, self._trees[epoch], self.size, self.everyone, members)
         if self.kind != TREE:
             self.shares[epoch] = steered_shares(self.shares[epoch], self.kind, self.ordered, self.prices)
+        if self.storm.regions:
+            self.shares[epoch] = regional_shares(
+                self.shares[epoch], random_regions(self.dice, self._trees[epoch][LATE])
+            )
 
     # Plans
 
@@ -137,7 +142,7 @@ class Coordinator:
             left -= 1
             assert left, f"epoch {self.pending} is stuck"
         if storm.steered:  # steered events that were lost are given up after two leases
-            storm.leases(4)
+            storm.leases(8 if storm.regions else 4)  # by gateways, and then by hosts
         while storm.network.drained:
             self.step()
             storm.settle()
@@ -178,7 +183,17 @@ class Coordinator:
         for end in [end for end in storm.unnoticed if end[0] == broker]:
             del storm.unnoticed[end]  # it knows of no neighbours
         before = storm.routers[broker].state
-        storm.routers[broker] = Router(broker, storm.policy, LEASE, now=storm.now, incarnation=before.incarnation + 1)
+        storm.routers[broker] = Router(
+            broker,
+            storm.policy,
+            LEASE,
+            now=storm.now,
+            incarnation=before.incarnation + 1,
+            slice_=storm.network.slice,
+            tells_served=True,
+        )
+        storm.network.served = [each for each in storm.network.served if each[0] != broker]
+        storm.asked = {each for each in storm.asked if each[0] != broker}
         storm.network.held = [each for each in storm.network.held if each[0] != broker]
         storm.network.drained = [each for each in storm.network.drained if each[0] != broker]
         self.activated.discard(broker)
@@ -292,6 +307,31 @@ def steered_shares(plan: Mapping[int, Share], kind: str, ordered: bool, prices: 
         )
         for broker, share in plan.items()
     }
+
+
+def regional_shares(plan: Mapping[int, Share], gateway_of: dict[int, int]) -> dict[int, Share]:
+    """The same plan, whose better flow, which is steered, has regions."""
+    tree = {broker: share.flows[LATE].neighbours for broker, share in plan.items()}
+    made = with_regions({broker: share.flows[BETTER] for broker, share in plan.items()}, tree, gateway_of)
+    return {
+        broker: msgspec.structs.replace(share, flows=share.flows | {flow.number: flow for flow in made[broker]})
+        for broker, share in plan.items()
+    }
+
+
+def random_regions(dice: random.Random, tree: Iterable[Link]) -> dict[int, int]:
+    """The gateway of each broker: the tree falls into pieces."""
+    region = {end: {end} for link in tree for end in link}
+    for u, v in tree:
+        if dice.random() < 0.6:
+            region[u] |= region[v]
+            for each in region[v]:
+                region[each] = region[u]
+    found: dict[int, int] = {}
+    for broker in sorted(region):
+        if broker not in found:
+            found |= dict.fromkeys(region[broker], dice.choice(sorted(region[broker])))
+    return found
 
 
 def both_ends(link: Link) -> tuple[Link, Link]:

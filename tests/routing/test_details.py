@@ -9,12 +9,14 @@ import pytest
 
 from overstory.errors import EpochError
 from overstory.model.tables import PATHS
+from overstory.routing.digests import bucket_of, hash_of
 from overstory.routing.messages import (
     LATE,
     Acknowledge,
     Advertise,
     Drained,
     Entered,
+    Listed,
     Marker,
     Message,
     Output,
@@ -148,7 +150,7 @@ def test_a_subscription_that_comes_after_its_end_stays_away() -> None:
     late = Subscribe(0, LATE, (7, 1), TRUE)
     assert router.receive(2, late) == []
     assert router.statistics().entries == 0
-    assert router.receive(2, Renew(0, LATE, frozenset({(7, 1)}))) == []  # nor is it asked for
+    assert router.receive(2, Listed(0, LATE, 1, bucket_of((7, 1)), ((7, 1),))) == []  # nor is it asked for
     newer = Subscribe(0, LATE, (7, 2), TRUE)
     assert router.receive(2, newer) == [Send(0, newer)]
 
@@ -173,7 +175,8 @@ def test_an_advertisement_that_comes_after_its_end_stays_away() -> None:
     router.receive(0, wanted)
     assert router.receive(2, Unadvertise(0, LATE, (6, 1))) == []
     assert router.receive(2, Advertise(0, LATE, (6, 1), TRUE)) == []
-    assert router.receive(2, Renew(0, LATE, frozenset(), frozenset({(6, 1)}))) == []  # nor is it asked for
+    listed = Listed(0, LATE, 1, bucket_of((6, 1)), ((6, 1),), advertisements=True)
+    assert router.receive(2, listed) == []  # nor is it asked for
     newer = Advertise(0, LATE, (6, 2), TRUE)
     assert router.receive(2, newer) == [Send(0, newer), Send(2, wanted)]
 
@@ -251,7 +254,7 @@ def test_ends_are_remembered_for_two_leases(leases: int, remembered: bool) -> No
     router.unadvertise(CLIENT, 16, 1)
     for turn in range(1, leases + 1):
         router.tick(turn * LEASE)
-        router.receive(0, Renew(0, LATE, frozenset(), frozenset({(5, 1)})))
+        router.receive(0, Renew(0, LATE, 0, hash_of((5, 1))))
     subscribe, advertise = Subscribe(0, LATE, (7, 1), interval(0, 5)), Advertise(0, LATE, (6, 1), TRUE)
     assert router.receive(2, subscribe) == ([] if remembered else [Send(0, subscribe)])
     assert router.receive(2, advertise) == ([] if remembered else [Send(0, advertise)])

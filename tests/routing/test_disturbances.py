@@ -247,10 +247,16 @@ def test_a_neighbour_that_comes_up_is_told_only_what_stays(policy: str) -> None:
         low = 0.0 if width > 1 else dice.uniform(0, 99)
         network.do(0, network.routers[0].subscribe(100, id_, 1, interval(low, low + width)))
     network.settle()
-    down(network, 0, 1)
-    told = [each.message for each in network.routers[0].neighbour_up(1) if isinstance(each, Send)]
-    entries = [entry for message in told for entry in entries_of(message)]
-    assert [(type(each), each.key) for each in entries] == [(Subscribe, (50, 1))]
+    for is_new in (False, True):
+        down(network, 0, 1)
+        if is_new:  # it has restarted, and knows nothing
+            network.routers[1] = Router(1, make_policy(policy), incarnation=1)
+            network.do(1, network.routers[1].install(tree_shares([(0, 1)])[1]))
+        network.control.clear()
+        up(network, 0, 1)
+        network.settle()
+        entries = [entry for _, message in network.control for entry in entries_of(message)]
+        assert [(type(each), each.key) for each in entries] == ([(Subscribe, (50, 1))] if is_new else [])
 
 
 # Plans

@@ -19,9 +19,22 @@ from hypothesis import strategies as st
 from overstory.errors import EpochError
 from overstory.filters import parse_filter
 from overstory.model.scenario import Scenario
+from overstory.routing.digests import bucket_of, hash_of
 from overstory.routing.frames import Frames
 from overstory.routing.law import Law
-from overstory.routing.messages import LATE, Begin, Gate, Renew, Resynchronise, Send, Settled, Subscribe
+from overstory.routing.messages import (
+    LATE,
+    Ask,
+    Begin,
+    Compare,
+    Gate,
+    Listed,
+    Missing,
+    Resynchronise,
+    Send,
+    Settled,
+    Subscribe,
+)
 from overstory.routing.policies import make_policy
 from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share, shares_of, tree_shares
@@ -177,7 +190,7 @@ def test_random_plans_take_each_others_place(seed: int, tmp_path_factory: pytest
     """Steered flows among them. Each subscription gets what it wants once, by the one plan or the other."""
     dice = random.Random(seed)
     scenario = random_scenario(dice, Path(tmp_path_factory.mktemp("switch")) / "scenario")
-    plans = [random_plan(dice, scenario) for _ in range(2)]
+    plans = [random_plan(dice, scenario, regions=0.4) for _ in range(2)]
     laws = [Law(scenario, plan) for plan in plans]
     first, second = (shares_of(scenario, plan, epoch) for epoch, plan in enumerate(plans))
     network = Network(first, make_policy("active"))
@@ -248,7 +261,11 @@ def test_a_neighbour_that_spoke_too_early_is_asked_again() -> None:
     router.receive(1, Begin(5, 0))
     router.receive(1, early)
     told = [each.message for each in router.neighbour_up(2) if isinstance(each, Send)]
-    assert told == [Begin(5, 0), early, Gate(5, LATE, is_open=True), Renew(5, LATE, frozenset({(1, 1)}))]
+    sums = ((bucket_of((1, 1)), hash_of((1, 1))),)
+    assert told == [Begin(5, 0), Gate(5, LATE, is_open=True), Compare(5, LATE, 1, sums)]
+    asked = router.receive(2, Ask(5, LATE, 1, (bucket_of((1, 1)),)))
+    assert asked == [Send(2, Listed(5, LATE, 1, bucket_of((1, 1)), ((1, 1),), is_last=True))]
+    assert router.receive(2, Missing(5, LATE, ((1, 1),))) == [Send(2, early)]
 
 
 def test_epochs_that_cannot_be() -> None:

@@ -46,6 +46,7 @@ class Way(NamedTuple):
     events: str = EVERYTHING
     kind: str = TREE
     rows: Mapping[Link, str] = {}
+    gateway_of: Mapping[int, int] = {}  # if it has regions
 
 
 def law_of(
@@ -77,6 +78,7 @@ def law_of(
         "members": [(f, subscription, part) for f, some in parts for subscription, part in some.items()],
         "trees": [(f, *link) for f, way in flows for link in way.tree],
         "filters": [(f, *link, text) for f, way in flows for link, text in way.rows.items()],
+        "regions": [(f, *pair) for f, way in flows for pair in way.gateway_of.items()],
     }
     return Law(scenario, Plan.of(Header("hand", ""), {name: rows_of(name, rows) for name, rows in tables.items()}))
 
@@ -275,6 +277,49 @@ def test_steered_and_tree_flows_share_copies() -> None:
     ways = [Way([0], LINE), Way([1], kind=PATHS)]
     journey = publish(law_of(LINE, [Wish(102), Wish(LAST)], ways))
     assert [set(each.flows) for each in journey.crossings] == [{0, 1}, {0, 1}, {1}]
+
+
+TWO = {0: 0, 1: 0, 2: 3, 3: 3}  # regions of a line: the gateway of each broker
+
+
+def test_an_event_goes_to_another_region_by_its_gateway() -> None:
+    """It passes broker 2 on its way to the gateway, which sends it back there: it is delivered once."""
+    law = law_of(LINE, [Wish(102, "x > 0"), Wish(101)], [Way([0, 1], kind=STEINER, gateway_of=TWO)])
+    far, near = publish(law, x=1), publish(law, x=0)
+    assert (links_of(far), far.deliveries) == ([(0, 1), (1, 2), (2, 3), (3, 2)], [1, 0])
+    assert (far.duplicates, far.false_positives) == (1, 0)
+    assert (links_of(near), near.deliveries) == ([(0, 1)], [1])  # in its own region an event needs no gateway
+    assert links_of(publish(law, publisher=102, x=1)) == [(2, 1), (1, 0), (0, 1)]
+
+
+def test_the_summary_of_a_region_says_whether_an_event_goes_there() -> None:
+    def journey(text: str) -> Journey:
+        ways = [Way([0], kind=PATHS, gateway_of=TWO, rows={(3, 3): text, (3, LAST): EVERYTHING})]
+        return publish(law_of(LINE, [Wish(102, "x > 5")], ways), x=1)
+
+    wide, narrow = journey(EVERYTHING), journey("x > 5")
+    assert (links_of(wide), wide.false_positives, wide.deliveries) == ([(0, 1), (1, 2), (2, 3)], 3, [])
+    assert wide.discards == 1  # at the gateway, which is an end, rows for clients apply
+    assert narrow.crossings == []
+
+
+def test_legs_share_a_copy_where_they_go_the_same_way() -> None:
+    line = [*LINE, (3, 4)]
+    regions = {0: 0, 1: 0, 2: 2, 3: 2, 4: 4}
+    for coalesce in (True, False):
+        law = law_of(line, [Wish(103), Wish(104)], [Way([0, 1], kind=STEINER, gateway_of=regions)], coalesce)
+        journey = publish(law)
+        assert (links_of(journey), journey.duplicates) == (line, 0)
+        assert journey.crossings[2].header == 2 * journey.crossings[3].header  # both legs have a header there
+        assert journey.deliveries == [0, 1]
+
+
+def test_a_frame_that_passes_its_publishing_broker_again_does_not_stay_there() -> None:
+    """From the gateway 0 of the other region, the way to broker 3 leads back through 1 and 2."""
+    regions = {0: 0, 3: 0, 1: 1, 2: 1}
+    law = law_of(LINE, [Wish(101), Wish(LAST)], [Way([0, 1], kind=STEINER, gateway_of=regions)])
+    journey = publish(law, publisher=101)
+    assert (links_of(journey), journey.deliveries) == ([(1, 0), (0, 1), (1, 2), (2, 3)], [0, 1])
 
 
 def test_links_that_cost_nothing_make_no_circle() -> None:

@@ -66,7 +66,7 @@ def picture(router: Router) -> object:
         (2, Subscribe(3, 44, (9, 1), SOME), UnknownTreeError),
         (2, Unsubscribe(3, 44, (9, 1)), UnknownTreeError),
         (2, Advertise(3, 44, (9, 1), SOME), UnknownTreeError),
-        (2, Renew(3, 44, frozenset()), UnknownTreeError),
+        (2, Renew(3, 44, 0), UnknownTreeError),
         (2, Marker(3, 44), UnknownTreeError),
         (2, Probe(3, 44, (9, 1, 1)), UnknownTreeError),
         (7, Subscribe(3, LATE, (9, 1), SOME), UnknownTreeError),

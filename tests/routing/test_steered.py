@@ -12,7 +12,8 @@ from overstory.routing.frames import Frames, Header, Steered
 from overstory.routing.messages import LATE, Released, Send, Subscribe
 from overstory.routing.policies import make_policy
 from overstory.routing.router import Router
-from overstory.routing.share import FlowShare, Member, Share, tree_shares
+from overstory.routing.share import FlowShare, Member, Share, tree_shares, with_regions
+from overstory.routing.summaries import SteeredFlow
 from overstory.wire.steering import first_byte
 
 from .network import TRUE, Link, Network
@@ -43,6 +44,19 @@ def shares(
             prices=PRICES,
         )
         for broker, share in tree_shares(RING[:3]).items()
+    }
+
+
+def regional(members: dict[int, int], gateway_of: dict[int, int], epoch: int = 0) -> dict[int, Share]:
+    """The same with regions: the gateway of each broker is given."""
+    plain = shares(members)
+    tree = {broker: share.flows[LATE].neighbours for broker, share in plain.items()}
+    made = with_regions({broker: share.flows[STEERED] for broker, share in plain.items()}, tree, gateway_of)
+    return {
+        broker: msgspec.structs.replace(
+            share, epoch=epoch, flows=share.flows | {flow.number: flow for flow in made[broker]}
+        )
+        for broker, share in plain.items()
     }
 
 
@@ -297,3 +311,111 @@ def test_what_is_remembered_of_events_is_bounded(monkeypatch: pytest.MonkeyPatch
     network.settle()
     assert [event for event, _ in network.deliveries()] == list(range(50, 90))
     assert len(network.routers[1].state.epochs[0].arrivals._seen) == 10
+
+
+# Regions
+
+
+TWO_REGIONS = {0: 0, 1: 0, 2: 3, 3: 3}  # the gateway of each broker
+
+
+def held(network: Network) -> dict[int, set[tuple[int, int]]]:
+    """The ends that each broker knows: the broker that an entry leads to, and the subscription that it stands for."""
+    return {
+        broker: {
+            (flow.host_of(key), key[0])
+            for _, flow in router.state.flows()
+            if isinstance(flow, SteeredFlow)
+            for (hop, key), entry in flow.entries.items()
+            if hop in network.routers and entry.number != -1
+        }
+        for broker, router in network.routers.items()
+    }
+
+
+def test_brokers_hold_the_summaries_of_their_region_and_one_of_each_other() -> None:
+    """Subscriptions 7 and 8 are in the same region, and one of them stands for both elsewhere."""
+    network = Network(regional({7: 2, 8: 3, 9: 1}, TWO_REGIONS), make_policy("active"))
+    known = held(network)
+    assert known[0] in ({(1, 9), (3, 7)}, {(1, 9), (3, 8)})
+    assert known[1] in ({(3, 7)}, {(3, 8)})
+    assert (known[2], known[3]) == ({(3, 8), (0, 9)}, {(2, 7), (0, 9)})
+
+
+def test_an_event_changes_at_the_gateway() -> None:
+    network = Network(regional({7: 2, 9: 1}, TWO_REGIONS), make_policy("active"))
+    network.publish(0, CLIENT, 50, {"x": 1})
+    network.settle()
+    assert sorted(crossed(network, 50)) == [(0, 1), (0, 3), (3, 2)]
+    assert sorted(network.deliveries()) == [(50, 7), (50, 9)]
+
+
+def test_what_comes_to_a_gateway_twice_goes_on_once() -> None:
+    network = Network(regional({7: 2}, TWO_REGIONS), make_policy("active"))
+    network.settle()
+    network.publish(0, CLIENT, 50, {"x": 1})
+    ((link, frames),) = [(link, network.links[link][0]) for link in network.busy()]
+    network.links[link].append(frames)
+    network.settle()
+    while network.busy():
+        network.deliver(network.busy()[0])
+    assert network.deliveries() == [(50, 7)]
+    assert crossed(network, 50) == [(0, 3), (3, 2)]
+
+
+def test_a_region_whose_gateway_is_dead_is_out_of_reach_from_elsewhere() -> None:
+    """Its brokers still reach each other; what is lost is counted, and nothing waits for it."""
+    network = Network(regional({7: 2, 8: 3}, {0: 0, 1: 1, 2: 1, 3: 3}), make_policy("active"))
+    for there in (0, 2):
+        cut(network, 1, there)
+    network.settle()
+    network.publish(0, CLIENT, 50, {"x": 1})
+    network.publish(2, CLIENT + 2, 51, {"x": 1})
+    network.settle()
+    assert sorted(network.deliveries()) == [(50, 8), (51, 7), (51, 8)]
+    assert network.routers[0].statistics().unreachable == 1
+    assert not any(router.statistics().waiting for router in network.routers.values())
+
+
+def test_a_plan_drains_though_an_event_was_lost_before_the_gateway_or_behind_it() -> None:
+    for lost in ((0, 3), (3, 2)):
+        network = Network(regional({7: 2}, TWO_REGIONS), make_policy("active"), lease=10)
+        network.settle()
+        network.publish(0, CLIENT, 50, {"x": 1})
+        while not network.links[lost]:
+            network.deliver(network.busy()[0])
+        network.links[lost].clear()
+        later = regional({7: 2}, TWO_REGIONS, epoch=1)
+        network.install(later)
+        network.settle()
+        network.activate(later)
+        network.settle()
+        assert network.drained == []
+        for now in range(10, 90, 10):
+            for broker, router in network.routers.items():
+                network.do(broker, router.tick(now))
+            network.settle()
+        assert sorted(network.drained) == [(broker, 0) for broker in range(4)]
+
+
+def test_a_late_subscription_moves_to_a_flow_with_regions() -> None:
+    """Only once the brokers of other regions know that the region wants its events."""
+    network = Network(regional({}, TWO_REGIONS), make_policy("active"))
+    network.do(2, network.routers[2].subscribe(CLIENT + 2, 7, 1, TRUE))
+    network.settle()
+    network.do(2, network.routers[2].move(7, STEERED))
+    told = network.links[3, 2]  # what the gateway says to its host's side goes last
+    for event in range(50, 60):
+        network.publish(0, CLIENT, event, {"x": 1})
+        for link in network.busy():
+            if network.links[link] is not told:
+                network.deliver(link)
+    network.settle()
+    while network.busy():
+        network.deliver(network.busy()[0])
+    assert sorted(network.deliveries()) == [(event, 7) for event in range(50, 60)]
+    assert network.routers[2].state.homes[7].joined == {(0, STEERED)}
+    assert not any(router.is_moving for router in network.routers.values())
+    network.publish(0, CLIENT, 60, {"x": 1})
+    network.settle()
+    assert crossed(network, 60) == [(0, 3), (3, 2)]

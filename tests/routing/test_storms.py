@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from overstory.routing.policies import SUMMARIES
 
-from .network import FEWER
+from .network import FEWER, FEWEST
 from .storm import Storm
 
 POLICIES = sorted(SUMMARIES)
@@ -31,15 +31,21 @@ STEERED: dict[str, dict[str, bool]] = {
 }
 
 
+REGIONAL: dict[str, dict[str, bool]] = {
+    name: STEERED[name] | {"regions": True} for name in ("links", "switches", "all")
+}
+
+
 def weather(seed: int, policy: str, **happens: bool) -> Storm:
     """One storm, from the first change until nothing is left."""
     storm = Storm(random.Random(seed), policy, **happens)
     storm.run(100)
     storm.check_when_quiet()
-    storm.leases(5)
+    storm.leases(9 if storm.regions else 5)  # what was lost is given up at the gateway, and then at the host
     storm.check_when_quiet()
     storm.check_tables()
     storm.check_flows()
+    storm.check_served()
     storm.all_leave()
     storm.leases(12)
     storm.check_empty()
@@ -59,6 +65,13 @@ def test_a_storm_loses_nothing_doubles_nothing_and_leaves_nothing(
 @FEWER
 @given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
 def test_a_storm_with_a_steered_flow(seed: int, policy: str, happens: dict[str, bool]) -> None:
+    weather(seed, policy, **happens)
+
+
+@pytest.mark.parametrize("happens", REGIONAL.values(), ids=REGIONAL)
+@FEWEST
+@given(seed=st.integers(0, 10**9), policy=st.sampled_from(POLICIES))
+def test_a_storm_with_regions(seed: int, policy: str, happens: dict[str, bool]) -> None:
     weather(seed, policy, **happens)
 
 

@@ -20,6 +20,7 @@ from overstory.model.network import Network
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.studio.links import BUSIEST
 from overstory.studio.report import write_report
+from overstory.studio.saving import cheapest_of, sentence
 from overstory.studio.subject import Subject
 from overstory.studio.trees import MOST_TREES, FlowTree
 from overstory.studio.views import PlanView
@@ -116,6 +117,10 @@ def numbers_in(encoded: str) -> list[int]:
     return np.flatnonzero(np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8), bitorder="little")).tolist()
 
 
+def counts_in(text: str) -> list[int]:
+    return [int(number, 36) if number else 0 for number in text.split(",")]
+
+
 def written(folder: Path, network: Network, plans: list[PlanView], names: Sequence[str] = ()) -> Page:
     path = folder / "report.html"
     write_report(path, Subject("A title", network, {"Brokers": "12"}, names), plans, "overstory compare x")
@@ -158,7 +163,8 @@ def test_numbers_are_there_for_people(tmp_path: Path) -> None:
     ):
         assert number in cells, number
     assert page.texts["span"].count("cheapest") == 2  # once in each table of plans
-    assert page.texts["strong"][:2] == ["cheap", "cheap"]  # in the summary, and as what the picture shows
+    assert page.texts["strong"][0] == "cheap"  # in the sentence that opens the page
+    assert page.texts["strong"][2:5] == ["dear", "cheap", "cheap"]  # before, after, and what the map shows
     assert page.texts["code"] == ["overstory compare x"]
     assert "exceeds delay" in page.texts["span"]
 
@@ -186,8 +192,8 @@ def test_the_script_gets_traffic_by_pair(tmp_path: Path) -> None:
     assert data["ends"] == [0, 1, 1, 2]
     assert data["prices"] == [1, 2, None, 3]
     assert data["delays"] == [4, 5, None, 6]
-    assert data["plans"][0]["bytes"] == [10, 20, 0, 30]
-    assert data["plans"][0]["frames"] == [1, 2, 0, 3]
+    assert counts_in(data["plans"][0]["bytes"]) == [10, 20, 0, 30]
+    assert counts_in(data["plans"][0]["frames"]) == [1, 2, 0, 3]
     assert data["plans"][0]["classes"] == "66"
     assert data["plans"][0]["trees"] == []
 
@@ -230,17 +236,18 @@ def test_the_script_offers_the_trees(tmp_path: Path) -> None:
     browser = ["chromium", "--headless", "--no-sandbox", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
     page = f"{(tmp_path / 'report.html').as_uri()}"
     shown = subprocess.run([*browser, page], capture_output=True, text=True, timeout=60, check=True).stdout
-    options = re.findall(r"<option[^>]*>([^<]*)</option>", shown)
-    assert options[2:] == ["the traffic of all 40 flows", "flow 7: 6 members", "flow 2: 3 members"]
+    chosen = shown[shown.index('<select id="chosen"') :]
+    options = re.findall(r"<option[^>]*>([^<]*)</option>", chosen)
+    assert options == ["the traffic of all 40 flows", "flow 7: 6 members", "flow 2: 3 members"]
     assert '<optgroup label="The 2 flows with most members">' in shown
-    assert '<div id="controls">' in shown
+    assert '<div id="controls" class="controls">' in shown
 
 
 def test_the_busiest_links_come_first(tmp_path: Path) -> None:
     network = grid(6, 6)
     page = written(tmp_path, network, [view(network)])
     ranked = [int(attributes["data-link"] or "") for tag, attributes in page.tags if "data-link" in attributes]
-    carried = np.array(page.data()["plans"][0]["bytes"]).reshape(-1, 2).sum(axis=1)
+    carried = np.array(counts_in(page.data()["plans"][0]["bytes"])).reshape(-1, 2).sum(axis=1)
     assert len(ranked) == BUSIEST
     assert carried[ranked].tolist() == sorted(carried.tolist(), reverse=True)[:BUSIEST]
 
@@ -266,7 +273,7 @@ def test_five_thousand_brokers_take_a_few_megabytes(tmp_path: Path) -> None:
     trees = (flow(0, list(range(0, len(network.targets), 4)), list(range(5000))),) * MOST_TREES
     plans = [PlanView(f"plan {at}", 1.0, SCORE, traffic(network, at), trees) for at in range(3)]
     page = written(tmp_path, network, plans)
-    assert (tmp_path / "report.html").stat().st_size < 4e6
+    assert (tmp_path / "report.html").stat().st_size < 3e6
     assert len(page.tags) < 1500  # elements do not grow with brokers
     assert [len(plan["trees"]) for plan in page.data()["plans"]] == [MOST_TREES] * 3
 
@@ -321,6 +328,127 @@ def test_costs_have_a_currency_if_the_scenario_has_one(tmp_path: Path) -> None:
     plans = [view(network, "cheap", cost=1000.0)]
     write_report(path, Subject("A title", network, currency="<EUR>"), plans, "")
     assert "What the plans cost, in &lt;EUR&gt;" in path.read_text()
-    assert "is the cheapest, at 1,000 &lt;EUR&gt;" in path.read_text()
+    assert "</strong> costs 1,000 &lt;EUR&gt;" in path.read_text()
     write_report(path, Subject("A title", network), plans, "")
     assert "<caption>What the plans cost</caption>" in path.read_text()
+
+
+def test_columns_that_are_all_zero_are_left_out(tmp_path: Path) -> None:
+    network = grid(4, 3)
+    heads = written(tmp_path, network, [view(network, access=0.0, discards=0)]).texts["th"]
+    assert not {"Access", "Discards"} & set(heads)
+    assert {"Cost", "Upkeep", "Duplicates"} <= set(heads)
+    heads = written(tmp_path, network, [view(network, access=0.0), view(network)]).texts["th"]
+    assert "Access" in heads
+    assert heads.index("Cost") == 1  # beside the plan's name, before all else
+    assert "Core" not in written(tmp_path, network, [view(network, core=5.0, cost=5.0)]).texts["th"]
+
+
+def test_references_stand_apart(tmp_path: Path) -> None:
+    network, none = grid(4, 3), np.zeros(0, np.int64)
+    opt = PlanView("opt (reference)", 1.0, msgspec.structs.replace(SCORE, flows=0, cost=1.0), Traffic(none, none))
+    written(tmp_path, network, [opt, view(network)])
+    costs = re.findall(r'<table id="costs">.*?</table>', (tmp_path / "report.html").read_text())[0]
+    plans, references = re.findall(r"<tbody>(.*?)</tbody>", costs)
+    assert "spt" in plans
+    assert "opt" not in plans
+    assert "References, which cannot be installed" in references
+    assert "opt (reference)" in references
+
+
+def saving(plans: list[PlanView]) -> str:
+    return sentence(plans, cheapest_of(plans), "")
+
+
+def test_the_page_opens_with_what_is_saved() -> None:
+    network = grid(2, 1)
+    cheap, dear = view(network, "cheap", cost=50.0), view(network, "dear", cost=200.0)
+    flood, middle = view(network, "flood", cost=1000.0), view(network, "middle", cost=100.0)
+    told = "<strong>cheap</strong> saves <strong>75.0%</strong> of the cost of dear"
+    least = "; its core is at most 25.0% above the least possible."
+    assert saving([dear, cheap]) == f"{told}{least}"
+    assert saving([flood, middle, dear, cheap]) == (
+        f"{told}, and saves <strong>50.0%</strong> of the cost of middle{least}"
+    )
+    assert saving([flood, cheap]) == f"<strong>cheap</strong> saves <strong>95.0%</strong> of the cost of flood{least}"
+    assert saving([cheap]).startswith("<strong>cheap</strong> costs 50; its core")
+    assert saving([view(network, HOSTILE[0], cost=1.0, core=1.0)]).endswith(
+        "; it is at most 25.0% above the least possible."
+    )
+    assert "<script" not in saving([view(network, HOSTILE[0], cost=1.0)])
+    assert saving([view(network, exceeded=("delay",))]) == "No plan keeps the limits."
+    assert saving([]) == "There is no plan."
+    last = view(network, "last", cost=50.0)
+    assert saving([dear, cheap, last]).startswith(
+        "<strong>last</strong> saves <strong>75.0%</strong> of the cost of dear;"
+    )
+
+
+def test_the_two_sides_show_the_difference(tmp_path: Path) -> None:
+    """Three links: one carries less after, one more, one the same."""
+    network = grid(4, 1)
+    loads = {"dear": [40, 10, 0], "cheap": [10, 40, 0]}
+    plans = []
+    for cost, (name, carried) in zip((9.0, 5.0), loads.items(), strict=True):
+        there = network.link_between(np.arange(3), np.arange(1, 4))
+        values = np.zeros(len(network.targets), np.int64)
+        values[there] = carried
+        plans.append(PlanView(name, 1.0, msgspec.structs.replace(SCORE, cost=cost), Traffic(values, values)))
+    page = written(tmp_path, network, plans)
+    given = [str(attributes.get("class")) for tag, attributes in page.tags if tag == "path"]
+    classes = [each for each in given if re.fullmatch(r"c\d d\d", each)]
+    assert classes[:6] == ["c0 d3", "c3 d6", "c6 d0", "c0 d3", "c3 d0", "c6 d6"]
+    written(tmp_path, network, plans[:1])
+    assert re.findall(r'<svg id="side-\w+"', (tmp_path / "report.html").read_text()) == ['<svg id="side-after"']
+
+
+def test_many_brokers_are_brought_together(tmp_path: Path) -> None:
+    network = grid(30, 20)
+    data = written(tmp_path, network, [view(network)]).data()
+    regions = data["regions"]
+    of, pair_of = np.array(regions["of"]), np.array(regions["pairOf"])
+    ends = np.array(data["ends"]).reshape(-1, 2)
+    assert 2 <= len(regions["names"]) <= 24
+    assert set(of.tolist()) == set(range(len(regions["names"])))
+    assert ((pair_of < 0) == (of[ends[:, 0]] == of[ends[:, 1]])).all()
+    linked = np.array(regions["ends"]).reshape(-1, 2)
+    between = pair_of >= 0
+    assert (np.sort(of[ends[between]], axis=1) == linked[pair_of[between]]).all()
+    points, radii = np.array(regions["points"]).reshape(-1, 2), np.array(regions["radii"])
+    far = np.hypot(*(points[:, None] - points).transpose(2, 0, 1)) + 1e9 * np.eye(len(points))
+    assert (far > radii[:, None] + radii).all()  # none hides another
+    assert written(tmp_path, grid(7, 7), [view(grid(7, 7))]).data()["regions"] is None
+
+
+def test_parts_that_are_not_joined_are_no_more_regions_than_others(tmp_path: Path) -> None:
+    nothing = np.zeros(0, np.int64)
+    network = Network.between(np.arange(520), nothing, nothing, np.zeros(0), np.zeros(0))
+    of = written(tmp_path, network, []).data()["regions"]["of"]
+    assert (len(set(of)), max(of)) == (24, 23)
+
+
+def test_events_are_divided_in_a_picture(tmp_path: Path) -> None:
+    network = grid(4, 3)
+    boxes = (flow(0, [0], [0, 1], events="x < 3 AND y > 1"), flow(1, [1], [2], events="x >= 3"))
+    page = written(tmp_path, network, [msgspec.structs.replace(view(network), trees=boxes)])
+    shapes = [attributes for tag, attributes in page.tags if tag == "rect" and "flow" in str(attributes.get("class"))]
+    (left, right) = shapes
+    assert float(left["x"] or 0) + float(left["width"] or 0) == pytest.approx(float(right["x"] or 0))
+    assert float(left["height"] or 0) < float(right["height"] or 0)
+    words = (flow(0, [0], [0, 1], events="topic IN ('a', 'b')"), flow(1, [1], [2], events="topic = 'c'"))
+    page = written(tmp_path, network, [msgspec.structs.replace(view(network), trees=words)])
+    assert "topic IN ('a', 'b')" in page.texts["text"]
+    assert "6 members" in page.texts["text"]
+    assert "What the plans divide" not in written(tmp_path, network, [view(network)]).texts["h2"]
+
+
+def test_clients_are_counted_where_plans_attach_them_otherwise(tmp_path: Path) -> None:
+    network = grid(2, 1)
+    one, other = (
+        msgspec.structs.replace(view(network, str(at), cost=9.0 - at), hosts=np.array([at, 5 - at])) for at in (0, 2)
+    )
+    page = written(tmp_path, network, [one, other])
+    assert page.texts["h2"].count("What the plans divide") == 1
+    assert [text for text in page.texts["text"] if text.isdigit()] == ["5", "0", "3", "2"]
+    alike = msgspec.structs.replace(one, hosts=other.hosts)
+    assert "What the plans divide" not in written(tmp_path, network, [alike, other]).texts["h2"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from overstory.broker.pressure import Limits
+from overstory.broker.pressure import Limits, LinkLimits
 from overstory.errors import UsageError
 from overstory.wire.attributes import READERS
 
@@ -20,8 +20,15 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str | None = None  # the file for what survives a restart; without one, nothing does
     monitor: str | None = None  # address and port of /metrics and /healthz
     log: str = "info"  # info, or warning for less
-    types: dict[str, str] = {}  # of user properties: string, number or boolean; the others are untyped
+    types: dict[str, str] = {}  # of user properties: string, number, boolean or list; the others are untyped
     limits: Limits = Limits()
+    scenario: str | None = None  # the folder of the network that this broker is in
+    plan: str | None = None  # the folder of its plan
+    link: str | None = None  # address and port for other brokers
+    neighbours: dict[str, str] = {}  # the addresses of other brokers, by their numbers
+    policy: str = "active"  # by which subscriptions are forwarded
+    lease: float = 0.0  # seconds between renewals; 0: none
+    window: LinkLimits = LinkLimits()
 
 
 def read_config(path: str) -> Config:
@@ -45,6 +52,12 @@ def checked(config: Config, where: str = "the configuration") -> Config:
             raise UsageError(f"{where}: {name} is declared as '{type_}'; the types are {', '.join(READERS)}")
     if not 0 <= config.number < MOST_BROKERS:
         raise UsageError(f"{where}: the number of a broker is from 0 to {MOST_BROKERS - 1:,}, not {config.number}")
+    if (config.scenario is None) != (config.plan is None) or (config.plan is None) != (config.link is None):
+        raise UsageError(f"{where}: a broker in a network needs all of scenario, plan and link")
+    for number, address in config.neighbours.items():
+        if not number.isdecimal():
+            raise UsageError(f"{where}: neighbours are named by their numbers, not '{number}'")
+        address_of(address)
     if config.log not in ("info", "warning"):
         raise UsageError(f"{where}: log is info or warning, not '{config.log}'")
     for field in msgspec.structs.fields(Limits):

@@ -18,10 +18,19 @@ PATIENCE = 1.5  # keep-alives without a word
 
 
 def connect(state: State, link: Link, packet: Connect) -> None:
-    """A client connects: it gets its session back, or a new one."""
+    """A client connects. If there are other brokers, its session may be there."""
     link.version = packet.version
     _check(state, packet)
+    if state.fabric is not None and packet.client_id:
+        state.fabric.roaming.arrive(link, packet)
+    else:
+        accept(state, link, packet)
+
+
+def accept(state: State, link: Link, packet: Connect) -> None:
+    """A client gets its session back, or a new one."""
     given = packet.properties
+    link.window.limit, link.window.above = state.limits.receive_max, state.window
     link.receive_max = given.get("receive_max", link.receive_max)
     link.largest = given.get("max_packet_size", link.largest)
     link.says_problems = given.get("request_problem_info", True)
@@ -40,6 +49,9 @@ def connect(state: State, link: Link, packet: Connect) -> None:
         link.closed = True
     session.will = packet.will
     session.attach(link, state.now)
+    if state.fabric is not None:
+        state.fabric.groups.seated(session)
+        state.fabric.testaments.note(session)
     note(state, session)
 
 
@@ -56,17 +68,14 @@ def _session(state: State, client_id: str, packet: Connect) -> tuple[Session, bo
     """The session of a client, and whether it was there before."""
     session = state.sessions.get(client_id)
     if session is not None and session.link is not None:
-        old = session.link
-        old.end(ProtocolError(Code.TAKEN_OVER, "another connection has taken over the session"))
-        state.dirty[old] = None
-        _away(state, old, session, will=True)
+        take_over(state, session)
         session = state.sessions.get(client_id)
     if session is not None and packet.clean_start:
         end_session(state, session)
         session = None
     present = session is not None
     if session is None:
-        session = state.sessions[client_id] = Session(client_id, state.new_number(), state.house)
+        session = state.sessions[client_id] = Session(client_id, _number(state, client_id), state.house)
     state.away.pop(client_id, None)
     state.wills.cancel(session)
     before = session.expiry
@@ -77,6 +86,22 @@ def _session(state: State, client_id: str, packet: Connect) -> tuple[Session, bo
     if before and not session.expiry and state.journal.keeps:
         state.journal.note("end", session.number)
     return session, present
+
+
+def take_over(state: State, session: Session) -> None:
+    """Another connection has the client's session from now on: the present one ends."""
+    old = session.link
+    assert old is not None
+    old.end(ProtocolError(Code.TAKEN_OVER, "another connection has taken over the session"))
+    state.dirty[old] = None
+    _away(state, old, session, will=True)
+
+
+def _number(state: State, client_id: str) -> int:
+    """The number of a new session: that of the client that the plan knows by this name, or a new one. (A session that
+    is about to end keeps its number to itself.)"""
+    planned = state.plan_clients.get(client_id)
+    return state.new_number() if planned is None or planned in state.slots.by_client else planned
 
 
 def _answer(state: State, session: Session, packet: Connect, keep_alive: int) -> Properties:
@@ -120,8 +145,10 @@ def lost(state: State, link: Link) -> None:
     """A connection is gone, whoever ended it."""
     link.closed = True
     link.work = None
+    link.window.leave()
     state.links.pop(link, None)
     state.dirty.pop(link, None)
+    state.answers.forget(link)
     session = link.session
     if session is not None and session.link is link:
         _away(state, link, session, will=True)
@@ -139,11 +166,15 @@ def _away(state: State, link: Link, session: Session, will: bool) -> None:
             state.wills.wait(session, left, state.now + delay)
         else:
             publishing.publish_will(state, session, left)
+    if state.fabric is not None:
+        state.fabric.testaments.note(session)
     if not session.expiry:
         end_session(state, session)
         return
     session.ends = None if session.expiry == FOR_EVER else state.now + session.expiry
     state.away[session.client_id] = session
+    if state.fabric is not None:
+        state.fabric.groups.seated(session)
     note(state, session)
 
 
@@ -155,14 +186,18 @@ def note(state: State, session: Session) -> None:
         state.journal.note("session", *values)
 
 
-def end_session(state: State, session: Session) -> None:
-    """Ends a session for good. Its subscriptions go little by little."""
+def end_session(state: State, session: Session, says: bool = True) -> None:
+    """Ends a session for good. Its subscriptions go little by little. ``says``: other brokers are to know."""
     if state.sessions.get(session.client_id) is session:
         del state.sessions[session.client_id]
+        if state.fabric is not None and says:
+            state.fabric.roaming.ended(session.client_id)
     state.away.pop(session.client_id, None)
     will = state.wills.take(session)
     if will is not None:
         publishing.publish_will(state, session, will)
+        if state.fabric is not None:
+            state.fabric.testaments.note(session)
     state.journal.note("end", session.number)
     if session.subscriptions:
         steps = _ended(state, session)

@@ -2,26 +2,30 @@
 
 The rules that a maintainer may rely on:
 
-1. Bad input ends the connection that it came on, with a reason, and touches nothing else.
+1. Bad input ends the connection that it came on, with a reason, and touches nothing else. So does an error of our own:
+   it is logged and counted, and whoever is not concerned is served.
 2. Packets of one connection are handled in order. A long answer is an iterator (``Link.work``), so that others get
    their turn; what comes on its connection meanwhile waits.
 3. What is acknowledged is safe: with a journal, acknowledgements wait until everything before them is on disk.
-4. Time is what ``tick`` was last told.
+4. Time is what ``set_time`` or ``tick`` was last told.
 
 How to think about it: the router decides who gets what; a session is the mailbox of one client; a link is the wire to
 it, if there is one. ``connecting``, ``subscribing`` and ``publishing`` say what the packets do to these.
 """
 
+import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from overstory.broker import connecting, publishing, subscribing
+from overstory.broker import connecting, faults, publishing, subscribing
 from overstory.broker.link import Link
 from overstory.broker.state import State
 from overstory.errors import ProtocolError
 from overstory.wire.decode import FOR_SERVER, decode
 from overstory.wire.packets import (
     CONNECT,
+    PUBACK,
     PUBREL,
     Ack,
     Auth,
@@ -37,6 +41,7 @@ from overstory.wire.packets import (
 )
 
 PLAIN = frozenset((0x30, 0x32, 0x3A, 0x40))  # the first bytes of packets that kernels handle
+PLAIN_PUBACK = bytes((PUBACK << 4, 2))  # how one begins that says nothing but a packet identifier
 STEPS = 200  # of a long answer in one turn: some milliseconds
 
 
@@ -52,9 +57,11 @@ class Core:
         """Handles the packets in a link's buffer, until a long answer has taken its share of this turn."""
         steps = STEPS
         if link.work is not None:
-            steps = self.work(link, steps)
-        while link.buffer and link.work is None and not link.closed:
+            steps = self._went_on(link, steps)
+        while link.buffer and link.work is None and not (link.closed or link.waits):
             try:
+                if self._acknowledged(link):
+                    continue
                 data = link.next_packet()
                 if data is None:
                     break
@@ -65,11 +72,46 @@ class Core:
                     break
             except ProtocolError as error:
                 self.fail(link, error)
-        connecting.end_full(self.state)
+            except Exception as error:
+                faults.end(self.state, link, error)
+        self.end_full()
+
+    def _acknowledged(self, link: Link) -> bool:
+        """Handles a run of PUBACKs that kernels do not, all at once. Returns whether there was one."""
+        session, buffer = link.session, link.buffer
+        if session is None or session.is_counted or not buffer.startswith(PLAIN_PUBACK):
+            return False
+        end = 0
+        while buffer.startswith(PLAIN_PUBACK, end) and end + 4 <= len(buffer):
+            end += 4
+        ids = [packet_id for _, packet_id in struct.iter_unpack(">HH", buffer[:end])]
+        if not ids or 0 in ids:
+            return False  # not all of one has come, or one is malformed
+        del buffer[:end]
+        session.acknowledge_many(ids, self.state.now)
+        self.state.dirty[link] = None
+        return True
+
+    def _went_on(self, link: Link, steps: int) -> int:
+        """Goes on with a long answer. Returns how many steps are left."""
+        try:
+            return self.work(link, steps)
+        except Exception as error:
+            faults.end(self.state, link, error)
+            return 0
+
+    def end_full(self) -> None:
+        """Ends the sessions in which too much waits."""
+        while self.state.full:
+            try:
+                connecting.end_full(self.state)
+            except Exception as error:
+                self.state.fault(error)
 
     def is_plain(self, link: Link) -> bool:
         """Whether the next packet of a link is one that kernels usually handle."""
-        return bool(link.buffer) and link.buffer[0] in PLAIN
+        buffer = link.buffer
+        return bool(buffer) and buffer[0] in PLAIN and (buffer[0] != PUBACK << 4 or link.session.is_counted)
 
     def handle(self, link: Link, data: bytes) -> None:
         """Handles one whole packet."""
@@ -120,19 +162,11 @@ class Core:
         """A client broke the rules: its connection ends."""
         self.state.counts.protocol_errors += 1
         self.state.log("protocol_error", link, reason=error.problem, code=error.code)
-        self._end(link, error)
-
-    def _end(self, link: Link, error: ProtocolError) -> None:
-        """Hangs up on a client, and tells it why."""
-        link.end(error)
-        self.state.dirty[link] = None
-        if link.session is not None and link.session.link is link:
-            link.session.settle()
-            link.session.open()
+        faults.hang_up(self.state, link, error)
 
     def lost(self, link: Link) -> None:
         """The connection is gone."""
-        connecting.lost(self.state, link)
+        self._guarded(connecting.lost, self.state, link)
 
     def congested(self, link: Link, congested: bool) -> None:
         """The client has stopped reading, or reads again."""
@@ -164,30 +198,53 @@ class Core:
     def tidy(self, steps: int) -> None:
         """Goes on with what nobody waits for, such as the end of a large session, for so many steps."""
         while self.chores and steps > 0:
-            for _ in self.chores[0]:
-                steps -= 1
-                if steps <= 0:
-                    break
-            else:
+            try:
+                for _ in self.chores[0]:
+                    steps -= 1
+                    if steps <= 0:
+                        break
+                else:
+                    self.chores.popleft()
+            except Exception as error:
                 self.chores.popleft()
+                self.state.fault(error)
+
+    def set_time(self, now: float) -> None:
+        """Says what the time is: what happens next happens then."""
+        self.state.now = now
 
     def tick(self, now: float) -> None:
         """Sets the time: sessions end, wills are published, silent clients are lost."""
         state = self.state
         state.now = now
+        reason = "nothing was heard for one and a half keep-alives"
         for link in list(state.links):
-            if link.keep_alive and now - link.heard > link.keep_alive:
-                reason = "nothing was heard for one and a half keep-alives"
-                self._end(link, ProtocolError(Code.KEEP_ALIVE_TIMEOUT, reason))
+            if link.is_paused:
+                link.heard = now  # it may have spoken, and we do not listen
+            elif link.keep_alive and now - link.heard > link.keep_alive:
+                self._guarded(faults.hang_up, state, link, ProtocolError(Code.KEEP_ALIVE_TIMEOUT, reason))
+        if state.fabric is not None:
+            self._guarded(state.fabric.roaming.tick, now)
+            self._guarded(state.fabric.testaments.tick, now)
         for session, will in state.wills.due(now):
-            publishing.publish_will(state, session, will)
+            self._guarded(publishing.publish_will, state, session, will)
+            if state.fabric is not None:
+                self._guarded(state.fabric.testaments.note, session)
         for session in [s for s in state.away.values() if s.ends is not None and s.ends <= now]:
-            connecting.end_session(state, session)
+            self._guarded(connecting.end_session, state, session)
         for topic in state.retained.expired(now) if len(state.retained) < 100_000 else ():
             state.retained.remove(topic)
             state.journal.note("unretain", topic)
 
+    def _guarded(self, action: Callable[..., None], *given: Any) -> None:
+        """Does one thing of many. An error of our own is logged and counted, and the others are done all the same."""
+        try:
+            action(*given)
+        except Exception as error:
+            self.state.fault(error)
+
     def shut_down(self) -> None:
         """Tells all clients that the broker goes down."""
+        reason = ProtocolError(Code.SHUTTING_DOWN, "the broker is shutting down")
         for link in list(self.state.links):
-            self._end(link, ProtocolError(Code.SHUTTING_DOWN, "the broker is shutting down"))
+            self._guarded(faults.hang_up, self.state, link, reason)

@@ -5,6 +5,8 @@ Changes come from the journal as named statements, many in one transaction. ``re
 
 import sqlite3
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ CREATE TABLE IF NOT EXISTS deliveries (session INTEGER, sequence INTEGER, packet
     delivery BLOB, PRIMARY KEY (session, sequence)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS received (session INTEGER, packet_id INTEGER, PRIMARY KEY (session, packet_id))
     WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spool (key INTEGER PRIMARY KEY, peer INTEGER, body BLOB);
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message BLOB) WITHOUT ROWID;
 """
 STATEMENTS = {
@@ -42,6 +45,8 @@ STATEMENTS = {
     "done": ("DELETE FROM deliveries WHERE session = ? AND sequence = ?",),
     "received": ("INSERT OR IGNORE INTO received VALUES (?, ?)",),
     "released": ("DELETE FROM received WHERE session = ? AND packet_id = ?",),
+    "spool": ("INSERT INTO spool VALUES (?, ?, ?)",),
+    "unspool": ("DELETE FROM spool WHERE key = ?",),
     "retain": ("INSERT OR REPLACE INTO retained VALUES (?, ?)",),
     "unretain": ("DELETE FROM retained WHERE topic = ?",),
     "end": (
@@ -81,9 +86,10 @@ class Store:
         """Writes changes in one transaction: all of them or, with a ``BrokerError``, none."""
         try:
             self._db.execute("BEGIN")
-            for name, values in changes:
+            for name, alike in groupby(changes, key=itemgetter(0)):
+                rows = [values for _, values in alike]
                 for statement in STATEMENTS[name]:
-                    self._db.execute(statement, values)
+                    self._db.executemany(statement, rows)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if self._db.in_transaction:
@@ -95,6 +101,12 @@ class Store:
 
     def close(self) -> None:
         self._db.close()
+
+
+def recall_spool(state: State, store: Store) -> None:
+    """Brings back what waited for neighbours."""
+    for row in store.rows("SELECT key, peer, body FROM spool ORDER BY key"):
+        state.fabric.recall(*row)
 
 
 def recall(state: State, store: Store) -> None:

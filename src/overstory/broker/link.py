@@ -7,6 +7,7 @@ once that is written.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from overstory.broker.pressure import Window
 from overstory.errors import ProtocolError
 from overstory.wire.decode import packet_size
 from overstory.wire.encode import encode
@@ -24,6 +25,7 @@ class Link:
         self.taken = largest  # the most bytes of a packet that we take
         self.buffer = bytearray()  # what has come and is not handled yet
         self.work: Iterator[None] | None = None  # a long answer under way; what comes meanwhile waits
+        self.waits = False  # for the session of its client, which is elsewhere
         self.outgoing: list[bytes | memoryview] = []
         self.write: Callable[[bytes | memoryview], None] | None = None  # the shell's way to send at once, if it has one
         self.held = 0  # pieces that wait for the journal
@@ -34,7 +36,8 @@ class Link:
         self.receive_max = MOST_IDS  # messages in flight that the client takes
         self.largest = LARGEST  # bytes of a packet that the client takes
         self.says_problems = True  # the client wants to know reasons
-        self.unacknowledged: set[int] = set()  # packet ids of the client's messages that it does not know to be safe
+        self.window = Window(MOST_IDS)  # of the client's events that are not acknowledged yet
+        self.is_paused = False  # the shell does not read from the client for now
         self.aliases_in: dict[int, str] = {}
         self.aliases_out: dict[str, int] = {}
         self.most_aliases_out = 0
@@ -99,6 +102,7 @@ class Link:
     def data_to_send(self) -> bytes | memoryview:
         """All that waits to be written, in one piece."""
         pieces, self.outgoing = self.outgoing, []
+        self.window.written()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _spoken(self, packet: Packet) -> Packet:

@@ -7,7 +7,10 @@ from typing import TextIO
 
 import msgspec
 
-LOUD = frozenset(("protocol_error", "session_full", "store_failed", "paused", "resumed"))  # logged as warnings
+# Logged as warnings
+LOUD = frozenset(("fault", "protocol_error", "session_full", "store_failed", "paused", "resumed")) | frozenset(
+    ("link_ended", "link_silent", "neighbour_down")
+)
 
 
 class Log:

@@ -21,7 +21,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     def is_expired(self, now: float) -> bool:
         return self.expires is not None and self.expires <= now
 
-    def to_publish(self, now: float, qos: int, retain: bool, ids: tuple[int, ...] = ()) -> Publish:
+    def to_publish(self, now: float, qos: int, retain: bool, ids: tuple[int, ...] = (), packet_id: int = 0) -> Publish:
         """The packet for a subscriber, with the time that is left and the identifiers of its subscriptions."""
         properties = self.properties
         if self.expires is not None or ids:
@@ -30,7 +30,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
                 properties[EXPIRY] = max(0, math.ceil(self.expires - now))
             if ids:
                 properties["subscription_ids"] = list(ids)
-        return Publish(self.topic, self.payload, qos, retain, 0, False, properties)
+        return Publish(self.topic, self.payload, qos, retain, packet_id, False, properties)
 
 
 def message_of(packet: Publish, topic: str, publisher: int, now: float) -> Message:

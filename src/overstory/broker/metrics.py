@@ -16,10 +16,17 @@ COUNTERS = {
     "bytes_in": "Bytes that came from clients.",
     "bytes_out": "Bytes that went to clients.",
     "plain": "Messages that kernels could not decide about.",
+    "straight": "Messages that were like one before, and went the way that one had gone.",
     "protocol_errors": "Connections that ended since a client broke the rules.",
+    "faults": "Errors of the broker itself, each of which ended a connection or a piece of work.",
     "ticks": "Turns in which packets were handled.",
 }
-NAMES = {"bytes_in": "received_bytes", "bytes_out": "sent_bytes", "plain": "messages_plain"}
+NAMES = {
+    "bytes_in": "received_bytes",
+    "bytes_out": "sent_bytes",
+    "plain": "messages_plain",
+    "straight": "messages_straight",
+}
 LOST = {
     "slow": "Messages of QoS 0 to clients that did not read.",
     "overflowed": "Sessions that were ended since too much waited in them.",

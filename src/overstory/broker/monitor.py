@@ -1,15 +1,19 @@
-"""A small HTTP server for those who watch: /metrics in OpenMetrics, /healthz."""
+"""A small HTTP server for those who watch: /metrics in OpenMetrics, /healthz, and /network about links."""
 
 import asyncio
 
+import msgspec
+
 from overstory.broker.config import address_of
 from overstory.broker.metrics import Metrics
+from overstory.broker.reports import report_of
 from overstory.broker.server import Server
 from overstory.errors import BrokerError
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PATIENCE = 5.0  # seconds for a request to come
 MOST_LINES = 100
+TRACES = "/trace/"
 
 
 class Monitor:
@@ -57,7 +61,12 @@ class Monitor:
             if failed is None:
                 return "200 OK", "text/plain", b"ok\n"
             return "503 Service Unavailable", "text/plain", f"{failed}\n".encode()
-        return "404 Not Found", "text/plain", b"there are /metrics and /healthz\n"
+        if path == "/network":
+            return "200 OK", "application/json", msgspec.json.encode(report_of(self._server))
+        if path.startswith(TRACES) and self._server.peers is not None:
+            hops = self._server.peers.fabric.traces.hops(path[len(TRACES) :])
+            return "200 OK", "application/json", msgspec.json.encode(hops)
+        return "404 Not Found", "text/plain", b"there are /metrics, /healthz, /network and /trace/NAME\n"
 
 
 async def _path(reader: asyncio.StreamReader) -> str:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
+from overstory.broker import faults
 from overstory.broker.link import Link
 from overstory.broker.message import Message, message_of, message_of_will
+from overstory.broker.promises import Promise
 from overstory.broker.session import Delivery, Session, Subscription
 from overstory.broker.shared import Group
 from overstory.broker.state import State
@@ -14,7 +16,7 @@ from overstory.errors import ProtocolError
 from overstory.matching import Batch
 from overstory.wire.attributes import attributes_of
 from overstory.wire.encode import encode
-from overstory.wire.packets import PUBACK, PUBCOMP, PUBREC, Ack, Code, Publish, Will
+from overstory.wire.packets import MQTT_5, PUBACK, PUBCOMP, PUBREC, Ack, Code, Publish, Will
 from overstory.wire.topics import check_topic
 
 
@@ -29,16 +31,19 @@ def receive(state: State, link: Link, packet: Publish) -> None:
     if packet.qos == 0:
         publish(state, message)
         return
+    state.entered(link, packet.packet_id, packet.qos)
+    if link.window.is_exceeded and link.version == MQTT_5:
+        raise link.window.too_many()
     if packet.qos == 1:
-        publish(state, message)
-        _answer(state, link, Ack(PUBACK, packet.packet_id))
+        promise = publish(state, message)
+        _answer(state, link, Ack(PUBACK, packet.packet_id), promise)
         return
-    if packet.packet_id not in session.received:
-        if len(session.received) >= state.limits.receive_max:
-            raise ProtocolError(Code.RECEIVE_MAXIMUM, f"{state.limits.receive_max} messages are in flight already")
-        session.receive_once(packet.packet_id)
-        publish(state, message)
-    _answer(state, link, Ack(PUBREC, packet.packet_id))
+    if session.receive_once(packet.packet_id):
+        promise = publish(state, message)
+        if promise is not None:
+            session.promised[packet.packet_id] = promise
+            promise.then(lambda: session.promised.pop(packet.packet_id, None))
+    _answer(state, link, Ack(PUBREC, packet.packet_id), session.promised.get(packet.packet_id))
 
 
 def release(state: State, link: Link, packet: Ack) -> None:
@@ -46,11 +51,13 @@ def release(state: State, link: Link, packet: Ack) -> None:
     session = link.session
     assert session is not None
     known = session.release(packet.packet_id)
+    link.window.release(packet.packet_id)
     _answer(state, link, Ack(PUBCOMP, packet.packet_id, Code.SUCCESS if known else Code.ID_NOT_FOUND))
 
 
-def _answer(state: State, link: Link, ack: Ack) -> None:
-    state.journal.send(link, encode(ack, link.version))
+def _answer(state: State, link: Link, ack: Ack, promise: Promise | None = None) -> None:
+    counted = int(ack.kind == PUBACK), int(ack.kind == PUBREC)
+    state.answers.send(link, encode(ack, link.version), promise, *counted)
 
 
 def _topic(state: State, link: Link, packet: Publish) -> str:
@@ -70,14 +77,15 @@ def _topic(state: State, link: Link, packet: Publish) -> str:
     return topic
 
 
-def publish(state: State, message: Message) -> None:
-    """Publishes a message: the one door for what comes from clients, wills and the broker itself."""
+def publish(state: State, message: Message) -> Promise | None:
+    """Publishes a message: the one door for what comes from clients, wills and the broker itself. Returns a promise if
+    the message is not safe yet."""
     if message.retain:
         retain(state, message)
-    if state.decide is None:
-        decide(state, [message])
-    else:
-        state.decide([message])
+        if state.fabric is not None:
+            state.fabric.retained(message)
+    plain = state.decide is None or (state.fabric is not None and message.qos == 2)  # it may have to be traced
+    return (decide if state.decide is None or plain else state.decide)(state, [message])[0]
 
 
 def retain(state: State, message: Message) -> None:
@@ -94,12 +102,55 @@ def retain(state: State, message: Message) -> None:
 def publish_will(state: State, session: Session, will: Will) -> None:
     """Publishes the will of a client that is lost."""
     state.log("will", topic=will.topic, client=session.client_id)
-    publish(state, message_of_will(will, session.number, state.now))
+    try:
+        publish(state, message_of_will(will, session.number, state.now))
+    except Exception as error:
+        state.fault(error)  # the session that it was the will of ends all the same
 
 
-def decide(state: State, messages: Sequence[Message]) -> None:
-    """Asks the router, by its plain way, who gets these messages, and hands them over."""
+def decide(state: State, messages: Sequence[Message]) -> list[Promise | None]:
+    """Asks the router, by its plain way, who gets these messages, and hands them over. A message with which an error of
+    our own comes up ends its publisher's connection, and no other. Returns a promise for each message that is not safe
+    yet."""
+    if state.fabric is not None:
+        return _publish_to_all(state, messages)
+    try:
+        first, found = _receivers(state, messages)
+    except Exception as error:
+        if len(messages) == 1:
+            faults.end_publisher(state, messages[0].publisher, error)
+        else:
+            for message in messages:
+                decide(state, [message])
+        return [None] * len(messages)
     state.counts.plain += len(messages)
+    for event in sorted(found):
+        for numbers in found[event].values():
+            try:
+                hand_out(state, messages[event], first + event, numbers)
+            except Exception as error:
+                faults.end_publisher(state, messages[event].publisher, error)
+    return [None] * len(messages)
+
+
+def _publish_to_all(state: State, messages: Sequence[Message]) -> list[Promise | None]:
+    """Has the fabric carry messages to clients here and to neighbours. Messages of which none has entered the router
+    when an error comes up are tried again one by one."""
+    before = state.events
+    try:
+        promises: list[Promise | None] = state.fabric.publish(messages)
+    except Exception as error:
+        if len(messages) > 1 and state.events == before:
+            return [promise for message in messages for promise in _publish_to_all(state, [message])]
+        for message in messages:
+            faults.end_publisher(state, message.publisher, error)
+        return [None] * len(messages)
+    state.counts.plain += len(messages)
+    return promises
+
+
+def _receivers(state: State, messages: Sequence[Message]) -> tuple[int, dict[int, dict[int, list[int]]]]:
+    """Of each message, by its place, the subscriptions that get it, by their holders; and the first event's number."""
     batch = Batch.of([attributes_of(message, state.config.types) for message in messages])
     ids = np.arange(state.events, state.events + len(messages))
     frames = state.router.enter(batch, ids, np.array([message.publisher for message in messages], np.int64))
@@ -110,19 +161,30 @@ def decide(state: State, messages: Sequence[Message]) -> None:
         event = int(frames.ids[frame]) - first
         holder = state.subscriptions[number].holder
         found.setdefault(event, {}).setdefault(holder.number, []).append(number)
-    for event in sorted(found):
-        for numbers in found[event].values():
-            hand_out(state, messages[event], first + event, numbers)
+    return first, found
 
 
-def hand_out(state: State, message: Message, event: int, numbers: Iterable[int]) -> None:
-    """Hands a message to one client, or to one member of a group, for these of its subscriptions."""
+def hand_out(state: State, message: Message, event: int, numbers: Iterable[int]) -> Promise | None:
+    """Hands a message to one client, or to one member of a group, for these of its subscriptions. Returns a promise if
+    the member is elsewhere and does not have it yet."""
     subscriptions = [state.subscriptions[number] for number in numbers]
     holder = subscriptions[0].holder
     if isinstance(holder, Group):
-        deliver_to_group(state, holder.name, message, event=event)
-        return
-    hand_over(state, holder, _delivery(message, subscriptions))
+        return deliver_to_group(state, holder.name, message, event=event)
+    delivery = _delivery(message, subscriptions)
+    delivery.event = event
+    hand_over(state, holder, delivery)
+    return None
+
+
+def hand_to_unserved(state: State, message: Message) -> None:
+    """Hands a retained message that was published elsewhere to those whom its event may miss."""
+    for number in list(state.unserved):
+        made = state.subscriptions.get(number)
+        if made is None or (made.asked.no_local and message.publisher == made.holder.number):
+            continue
+        if made.filter.matches(attributes_of(message, state.config.types)):
+            hand_over(state, made.holder, _delivery(message, [made]))
 
 
 def _delivery(message: Message, subscriptions: Sequence[Subscription]) -> Delivery:
@@ -134,15 +196,25 @@ def _delivery(message: Message, subscriptions: Sequence[Subscription]) -> Delive
 
 def deliver_to_group(
     state: State, name: str, message: Message, event: int | None = None, without: int | None = None
-) -> None:
-    """Hands a message to one member of a group."""
+) -> Promise | None:
+    """Hands a message to one member of a group. Returns a promise if it is elsewhere and does not have it yet."""
+    if state.fabric is not None:
+        given = -1 if event is None else event, message, -1 if without is None else without
+        promise: Promise | None = state.fabric.groups.offer(name, *given)
+        return promise
     group = state.groups.get(name)
     chosen = group and group.choose(state.events if event is None else event, without)
     if chosen:
-        session, subscription = chosen
-        delivery = _delivery(message, [subscription])
-        delivery.group = name
-        hand_over(state, session, delivery)
+        deliver_to_member(state, name, chosen, message)
+    return None
+
+
+def deliver_to_member(state: State, name: str, member: tuple[Session, Subscription], message: Message) -> None:
+    """Hands a message to a member of a group that is here."""
+    session, subscription = member
+    delivery = _delivery(message, [subscription])
+    delivery.group = name
+    hand_over(state, session, delivery)
 
 
 def hand_over(state: State, session: Session, delivery: Delivery) -> None:

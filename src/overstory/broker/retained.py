@@ -54,6 +54,13 @@ class Retained:
                 return
             del above.below[level]
 
+    def find(self, topic: str) -> Message | None:
+        """The message of a topic, if there is one."""
+        node: Node | None = self._root
+        for level in topic.split(SEPARATOR):
+            node = node.below.get(level) if node is not None else None
+        return None if node is None else node.message
+
     def matching(self, topics: str, now: float) -> Iterator[Message]:
         """The messages whose topics match a topic filter and whose time has not passed.
 

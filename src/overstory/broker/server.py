@@ -11,7 +11,9 @@ from typing import cast
 
 from overstory.broker.config import Config, address_of
 from overstory.broker.core import Core
-from overstory.broker.identities import Store, recall
+from overstory.broker.fast import Fast
+from overstory.broker.identities import Store, recall, recall_spool
+from overstory.broker.joining import Joining
 from overstory.broker.journal import Batch
 from overstory.broker.link import Link
 from overstory.broker.logs import Log
@@ -64,6 +66,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.pop(self.link, None)
         self.server.tick.forget(self.link)
+        self.server.core.set_time(time.time())
         self.server.core.lost(self.link)
         self.server.wake()
 
@@ -71,15 +74,22 @@ class Connection(asyncio.Protocol):
 class Server:
     """A broker with its sockets."""
 
-    def __init__(self, config: Config, log: Log | None = None) -> None:
+    def __init__(self, config: Config, log: Log | None = None, joining: Joining | None = None) -> None:
+        """``joining`` says how the broker is joined to others; without it the broker is alone."""
         self.config = config
         self.store = None if config.store is None else Store(config.store)
         counter = 0 if self.store is None else self.store.meta("counter")
-        self.state = State(config, self.store is not None, time.time(), counter, log)
+        router = None if joining is None else joining.router(config, time.time())
+        self.state = State(config, self.store is not None, time.time(), counter, log, router)
         if self.store is not None:
             recall(self.state, self.store)
+        self.peers = None if joining is None else joining.peers(self.state, self.wake, log)
+        if self.store is not None and self.peers is not None:
+            recall_spool(self.state, self.store)
         self.core = Core(self.state)
         self.tick = Tick(self.core)
+        if self.peers is not None:
+            Fast(self.peers.fabric, self.tick)
         self.connections: dict[Link, Connection] = {}
         self.port = 0
         self.failed: BrokerError | None = None
@@ -91,9 +101,13 @@ class Server:
 
     async def start(self) -> None:
         """Warms the kernels, and then listens. Raises a ``BrokerError`` if the address cannot be had."""
-        self.tick.warm_up()
         loop = asyncio.get_running_loop()
         self._loop = loop
+        if self.peers is not None:
+            self._tasks.append(loop.create_task(self._keep_time()))
+            await self.peers.start()
+            await self.peers.active.wait()
+        self.tick.warm_up()
         host, port = address_of(self.config.listen)
         try:
             self._listener = await loop.create_server(lambda: Connection(self), host, port, backlog=4096)
@@ -101,7 +115,8 @@ class Server:
             reason = error.strerror or str(error)
             raise BrokerError(f"cannot listen on {self.config.listen}: {reason}; choose another address") from None
         self.port = self._listener.sockets[0].getsockname()[1]
-        self._tasks.append(loop.create_task(self._keep_time()))
+        if self.peers is None:
+            self._tasks.append(loop.create_task(self._keep_time()))
 
     async def stop(self) -> None:
         """Tells all clients, writes what is not on disk yet, and closes everything."""
@@ -109,6 +124,8 @@ class Server:
             task.cancel()
         if self._listener is not None:
             self._listener.close()
+        if self.peers is not None:
+            await self.peers.stop()
         self.core.shut_down()
         self.flush()
         for connection in list(self.connections.values()):
@@ -128,8 +145,10 @@ class Server:
             return
         link.heard = self.state.now
         self.state.counts.bytes_in += len(data)
+        if self.tick.passed_on(link, data):
+            return
         self.tick.add(link, data)
-        if self.tick.waiting > self.state.limits.read_ahead or link.work is not None:
+        if self.tick.waiting > self.state.limits.read_ahead or link.work is not None or self._is_full:
             self.pause(connection)
         self.wake()
 
@@ -146,14 +165,18 @@ class Server:
     def turn(self) -> None:
         """One turn: a slice of what has come, of long answers and of chores; then all writes."""
         self._woken = False
+        self.core.set_time(time.time())
         self.tick.run()
+        busy = self.peers is not None and self.peers.turn()
         if self.core.chores:
             self.core.tidy(CHORES)
         if self.state.dirty:
             self.flush()
         if self.state.journal:
             self._commit()
-        if self.tick.pending or self.core.chores:
+        if self.state.stalled:
+            self._stall()
+        if self.tick.pending or self.core.chores or busy:
             self.wake()
         elif self._paused:
             self._resume()
@@ -167,28 +190,47 @@ class Server:
             if connection is None or connection.hung_up:
                 link.outgoing.clear()
                 continue
-            if link.outgoing:
-                data = link.data_to_send()
-                counts.bytes_out += len(data)
-                connection.transport.write(data)
-            if link.closed and not link.held:
-                connection.hang_up()
+            try:
+                if link.outgoing:
+                    data = link.data_to_send()
+                    counts.bytes_out += len(data)
+                    connection.transport.write(data)
+                if link.closed and not link.held:
+                    connection.hang_up()
+            except Exception as error:
+                self.state.fault(error, link)
+                connection.transport.abort()
 
     def pause(self, connection: Connection) -> None:
         """Does not read from a client for now."""
         if not connection.paused:
-            connection.paused = self._paused = True
+            connection.paused = self._paused = connection.link.is_paused = True
             connection.transport.pause_reading()
 
+    def _stall(self) -> None:
+        """Does not read from publishers of which too many events wait for their acknowledgements."""
+        stalled, self.state.stalled = self.state.stalled, {}
+        for link in stalled:
+            if link.window.is_full and link in self.connections:
+                self.pause(self.connections[link])
+
     def _resume(self) -> None:
-        """Reads again from all clients, unless too much waits for the disk."""
-        if len(self.state.journal) > self.state.limits.uncommitted:
+        """Reads again from all clients whose windows are not full, unless too much waits for the disk or for
+        neighbours."""
+        if len(self.state.journal) > self.state.limits.uncommitted or self._is_full:
             return
         self._paused = False
         for connection in self.connections.values():
-            if connection.paused:
-                connection.paused = False
+            if connection.paused and connection.link.window.is_full:
+                self._paused = True
+            elif connection.paused:
+                connection.paused = connection.link.is_paused = False
                 connection.transport.resume_reading()
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether too much waits for neighbours."""
+        return self.peers is not None and self.peers.fabric.is_full
 
     def _commit(self) -> None:
         """Has the next changes written, by another thread; meanwhile more gather, and share the next commit."""
@@ -227,5 +269,10 @@ class Server:
     async def _keep_time(self) -> None:
         while True:
             await asyncio.sleep(SECOND / 4)
-            self.core.tick(time.time())
+            try:
+                self.core.tick(time.time())
+                if self.peers is not None:
+                    self.peers.tick(time.time())
+            except Exception as error:
+                self.state.fault(error)  # time goes on
             self.wake()

@@ -10,6 +10,7 @@ The rules that a maintainer may rely on:
 """
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from overstory.broker.journal import Journal
 from overstory.broker.link import Link
 from overstory.broker.message import Message
 from overstory.broker.pressure import Limits, Losses
+from overstory.broker.promises import Promise
 from overstory.broker.slots import Slots
 from overstory.filters import Filter
 from overstory.kernels.slots import COUNTED, MOST_IDS, OPEN
@@ -50,6 +52,7 @@ class Delivery(msgspec.Struct, array_like=True):
     sequence: int = 0  # in the journal
     state: int = SENT
     group: str | None = None  # the shared subscription that it is for
+    event: int = -1  # the number of the event, if it was routed
 
 
 class House(msgspec.Struct, frozen=True):
@@ -75,11 +78,16 @@ class Session:
         self.will: Will | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.received: set[int] = set()  # packet ids of QoS 2 messages that came and are not released yet
+        self.promised: dict[int, Promise] = {}  # of those, the ones that are not safe yet
         self.inflight: dict[int, Delivery] = {}
         self.queue: deque[Delivery] = deque()
         self.next_id = 1
         self._sequence = 0
+        self.is_counted = False  # kernels count the identifiers: the slot's flag COUNTED, where it is read faster
         self.overflowed = False  # more came than may wait: the session has to end
+        # Of a session that has moved to another broker: the way there. Of one that has just come: what came twice
+        self.forward: Callable[[Delivery], None] | None = None
+        self.seen: set[tuple[int, int]] | None = None
 
     @property
     def slot(self) -> Any:
@@ -97,6 +105,13 @@ class Session:
         """Sends a message, or keeps it for later. QoS 0 is for those who are there and read."""
         link, message = self.link, delivery.message
         assert message is not None
+        if self.forward is not None:
+            self.forward(delivery)
+            return
+        if self.seen is not None and delivery.event >= 0:
+            if (message.publisher, delivery.event) in self.seen:
+                return
+            self.seen.add((message.publisher, delivery.event))
         if delivery.qos == 0:
             if link is None or link.closed:
                 return
@@ -114,11 +129,10 @@ class Session:
             self.overflowed = True
             self._losses.overflowed += 1
             return
-        if self.is_kept:
-            self._journal.note("deliver", self.number, delivery.sequence, 0, msgspec.msgpack.encode(delivery))
         if self._may_send():
-            self._send(delivery, now)
+            self._send(delivery, now, is_new=True)
         else:
+            self._keep(delivery, 0)
             self.queue.append(delivery)
 
     def _may_send(self) -> bool:
@@ -131,23 +145,29 @@ class Session:
             and len(self.inflight) < min(link.receive_max, self._limits.inflight)
         )
 
-    def _send(self, delivery: Delivery, now: float) -> None:
-        """Puts a message in flight."""
+    def _keep(self, delivery: Delivery, packet_id: int) -> None:
+        """Notes a message that has come for the client; under a packet identifier if it is in flight already."""
+        if self.is_kept:
+            self._journal.note("deliver", self.number, delivery.sequence, packet_id, msgspec.msgpack.encode(delivery))
+
+    def _send(self, delivery: Delivery, now: float, is_new: bool = False) -> None:
+        """Puts a message in flight. ``is_new`` says that it is not noted yet."""
         message, link = delivery.message, self.link
         assert message is not None
         assert link is not None
         if message.is_expired(now):
             self._losses.expired += 1
-            self._forget(delivery)
+            self._forget(delivery, is_new)
             return
         packet_id = self._free_id()
-        packet = message.to_publish(now, delivery.qos, delivery.retain, delivery.ids)
-        data = link.encoded(msgspec.structs.replace(packet, packet_id=packet_id))
+        data = link.encoded(message.to_publish(now, delivery.qos, delivery.retain, delivery.ids, packet_id))
         if data is None:  # too large for this client: as if it had got it
-            self._forget(delivery)
+            self._forget(delivery, is_new)
             return
         self.inflight[packet_id] = delivery
-        if self.is_kept:
+        if is_new:
+            self._keep(delivery, packet_id)
+        elif self.is_kept:
             self._journal.note("send", packet_id, SENT, self.number, delivery.sequence)
         self._journal.send(link, data)
 
@@ -157,8 +177,8 @@ class Session:
         found, self.next_id = self.next_id, self.next_id % MOST_IDS + 1
         return found
 
-    def _forget(self, delivery: Delivery) -> None:
-        if self.is_kept:
+    def _forget(self, delivery: Delivery, is_new: bool = False) -> None:
+        if self.is_kept and not is_new:
             self._journal.note("done", self.number, delivery.sequence)
 
     def send_waiting(self, now: float) -> None:
@@ -170,6 +190,23 @@ class Session:
         self.count()
 
     # Acknowledgements from the client
+
+    def acknowledge_many(self, packet_ids: Iterable[int], now: float) -> None:
+        """Many PUBACKs have come, one behind the other, none of which refuses its message."""
+        self.settle()
+        for packet_id in packet_ids:
+            delivery = self.inflight.get(packet_id)
+            if delivery is not None and delivery.qos == 1:
+                del self.inflight[packet_id]
+                self._forget(delivery)
+        self._go_on(now)
+
+    def _go_on(self, now: float) -> None:
+        """Some messages are not in flight any more: others may follow."""
+        if self.queue:
+            self.send_waiting(now)
+        elif not self.inflight:
+            self.count()
 
     def acknowledge(self, ack: Ack, now: float) -> None:
         """A PUBACK, PUBREC or PUBCOMP has come."""
@@ -184,10 +221,7 @@ class Session:
         if right and delivery is not None:
             del self.inflight[ack.packet_id]
             self._forget(delivery)
-        if self.queue:
-            self.send_waiting(now)
-        elif not self.inflight:
-            self.count()
+        self._go_on(now)
 
     def _received(self, ack: Ack, delivery: Delivery | None) -> None:
         """The client has received a message of QoS 2, or has refused it: then that was all."""
@@ -243,8 +277,8 @@ class Session:
                 link.send(Ack(PUBREL, packet_id))
                 continue
             assert delivery.message is not None
-            packet = delivery.message.to_publish(now, delivery.qos, delivery.retain, delivery.ids)
-            data = link.encoded(msgspec.structs.replace(packet, packet_id=packet_id, duplicate=True))
+            packet = delivery.message.to_publish(now, delivery.qos, delivery.retain, delivery.ids, packet_id)
+            data = link.encoded(msgspec.structs.replace(packet, duplicate=True))
             if data is None:
                 del self.inflight[packet_id]
                 self._forget(delivery)
@@ -264,8 +298,12 @@ class Session:
     def open(self) -> None:
         """Says in the slot whether kernels may write to this client."""
         link, slot = self.link, self.slot
+        self._slots.changes += 1
         open_ = link is not None and not link.closed and not link.congested and not link.most_aliases_out
+        open_ = open_ and self.seen is None
         slot["flags"] = OPEN if open_ else 0
+        self.is_counted = False
+        self._slots.writes[self.place] = link.write if open_ and link is not None else None
         if link is not None:
             slot["version"] = link.version
             slot["largest"] = min(link.largest, 2**31 - 1)
@@ -278,12 +316,14 @@ class Session:
         slot["head"] = slot["next"] = self.next_id
         slot["room"] = min(link.receive_max, self._limits.inflight)
         slot["flags"] |= COUNTED
+        self.is_counted = True
 
     def settle(self) -> None:
         """Takes back the count from the kernels."""
-        slot = self.slot
-        if not int(slot["flags"]) & COUNTED:
+        if not self.is_counted:
             return
+        self.is_counted = False
+        slot = self.slot
         head, self.next_id = int(slot["head"]), int(slot["next"])
         while head != self.next_id:
             self.inflight[head] = Delivery(None, 1, False)

@@ -10,11 +10,14 @@ from overstory.broker.session import Delivery, Session, Subscription
 from overstory.broker.shared import Group, group_name
 from overstory.broker.state import State
 from overstory.errors import FilterError, ProtocolError, RoutingError
+from overstory.filters import Filter
+from overstory.kernels.nothing import NONE
 from overstory.wire.attributes import attributes_of
 from overstory.wire.packets import Asked, Code, Properties, SubAck, Subscribe, UnsubAck, Unsubscribe
 from overstory.wire.topics import WHERE, Wanted, filter_of, problem_of, read_filter
 
 MOST_REASON = 4096  # characters
+NOBODY = NONE
 ALWAYS, IF_NEW = 0, 1  # retain handling
 
 
@@ -67,7 +70,7 @@ def add(state: State, session: Session, wish: Wish) -> tuple[Subscription, Wante
         known = None
     same = known is not None and known.where == wish.where
     filter_ = known.filter if same and known is not None else filter_of(wanted)
-    number = state.new_number() if known is None else known.number
+    number = _new_number(state, session, wanted, filter_, wish) if known is None else known.number
     version = 0 if known is None else known.version
     if known is not None and (not same or known.asked.no_local != wish.asked.no_local):
         version += 1
@@ -79,6 +82,16 @@ def add(state: State, session: Session, wish: Wish) -> tuple[Subscription, Wante
     if session.is_kept:
         note(state, session, made)
     return made, wanted, known is None
+
+
+def _new_number(state: State, session: Session, wanted: Wanted, filter_: Filter, wish: Wish) -> int:
+    """The number of a new subscription: the plan's, if the plan was made for this one and nobody has taken it yet."""
+    if wanted.group is None:
+        planned = state.plan_subscriptions.get(session.number, {})
+        for number in planned.get((filter_, wish.asked.no_local), ()):
+            if state.is_free(number):
+                return number
+    return state.new_number()
 
 
 def restore(state: State, session: Session, wish: Wish, known: tuple[int, int]) -> None:
@@ -95,8 +108,15 @@ def _enter(state: State, session: Session, made: Subscription) -> None:
     if made.group is not None:
         _join(state, session, made.group, made)
     else:
-        state.router.subscribe(session.number, made.number, made.version, made.filter, made.asked.no_local)
+        if state.is_free(made.number):
+            state.take(made.number, made.filter)
+            if state.changed is not None:
+                state.changed(made.number)
+        outputs = state.router.subscribe(session.number, made.number, made.version, made.filter, made.asked.no_local)
         state.subscriptions[made.number] = made
+        if outputs and state.fabric is not None:
+            state.unserved.add(made.number)
+        state.act(outputs)
     session.subscriptions[made.asked.filter] = made
 
 
@@ -110,14 +130,34 @@ def _join(state: State, session: Session, name: str, made: Subscription) -> None
     """Joins a group, which is made if it is new."""
     group = state.groups.get(name)
     if group is None:
-        number = state.new_number()
-        shared = msgspec.structs.replace(made, number=state.new_number(), version=0)
-        group = state.groups[name] = Group(name, number, 0, shared)
-        group.place = state.slots.take(number, group)
-        state.router.subscribe(number, shared.number, 0, made.filter)
-        shared.holder = group
-        state.subscriptions[shared.number] = shared
+        shared = msgspec.structs.replace(made, number=NOBODY, version=0)
+        group = shared.holder = state.groups[name] = Group(name, state.new_number(), NOBODY, shared)
+        if state.is_alone:
+            open_group(state, group, state.new_number(), 0)
     group.members[session.number] = (session, made)
+    if state.fabric is not None:
+        state.fabric.groups.joined(name, session)
+
+
+def open_group(state: State, group: Group, number: int, version: int) -> None:
+    """Subscribes for a group, or, under a higher version, once more."""
+    shared = group.subscription
+    shared.number, shared.version = number, version
+    if group.place == NOBODY:
+        group.place = state.slots.take(group.number, group)
+    state.subscriptions[number] = shared
+    state.act(state.router.subscribe(group.number, number, version, shared.filter))
+    if state.changed is not None:
+        state.changed(number)
+
+
+def close_group(state: State, group: Group) -> None:
+    """Does not subscribe for a group any more."""
+    shared = group.subscription
+    state.act(state.router.unsubscribe(group.number, shared.number, shared.version))
+    del state.subscriptions[shared.number]
+    state.slots.give(group.place)
+    group.place = NOBODY
 
 
 def unsubscribe(state: State, link: Link, packet: Unsubscribe) -> Iterator[None]:
@@ -140,15 +180,18 @@ def remove(state: State, session: Session, name: str) -> None:
     if session.is_kept:
         state.journal.note("unsubscribe", gone.number)
     if gone.group is None:
-        state.router.unsubscribe(session.number, gone.number, gone.version)
+        state.act(state.router.unsubscribe(session.number, gone.number, gone.version))
         del state.subscriptions[gone.number]
+        state.unserved.discard(gone.number)
         return
     group = state.groups[gone.group]
     group.members.pop(session.number, None)
-    if not group.members:
-        state.router.unsubscribe(group.number, group.subscription.number, 0)
-        del state.subscriptions[group.subscription.number], state.groups[gone.group]
-        state.slots.give(group.place)
+    if state.fabric is not None:
+        state.fabric.groups.left(gone.group, session.number)
+    elif not group.members:
+        if state.is_alone:
+            close_group(state, group)
+        del state.groups[gone.group]
 
 
 def _send_retained(state: State, session: Session, made: Subscription, wanted: Wanted) -> Iterator[None]:

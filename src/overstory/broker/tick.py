@@ -6,16 +6,21 @@ left for the next turn waits here, so that no turn is long.
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.broker import connecting, publishing
-from overstory.broker.core import Core
+from overstory.broker import faults, publishing
+from overstory.broker.core import PLAIN, Core
 from overstory.broker.link import Link
 from overstory.broker.message import Message, message_of
+from overstory.broker.promises import Promise
 from overstory.broker.session import Session
+from overstory.broker.state import State
+from overstory.broker.straight import Straight
 from overstory.kernels.gather import AS_PUBLISHED, SPECIAL
 from overstory.kernels.mqtt import CHUNK, FRAME, JSON, ODD, REBUILT, RETAIN, frame
 from overstory.kernels.nothing import NONE
@@ -33,6 +38,14 @@ STOP, AT, WHY, COUNTED = 1, 5, 6, 7  # places in it
 FEW = 1024  # bytes: what is not much more is rather copied than shared
 
 
+class Came(NamedTuple):
+    """What is known of messages that came from a neighbour: who published them, their numbers, and where."""
+
+    publishers: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    entries: NDArray[np.int64]
+
+
 class Tick:
     """The bytes that wait to be handled, in the order in which they came."""
 
@@ -41,10 +54,14 @@ class Tick:
         self.waiting = 0  # bytes
         self._ready: dict[Link, bytes] = {}
         state = self.state
-        self._compiled = Compiled(state.router, state.config.types, state.slots.by_client.get, self._options)
-        state.changed = self._compiled.changed
+        self._handed: list[tuple[int, Promise]] = []  # by the place of their messages: for members of groups elsewhere
+        self.compiled = Compiled(state.router, state.config.types, state.slots.by_client.get, self._options)
+        self.fast: Any = None  # the ``Fast`` way to neighbours, if there are any
+        state.changed = self.compiled.changed
         state.decide = self.decide
+        state.resume = lambda link: self.add(link, b"")
         core.for_kernels = True
+        self._straight = Straight(state, self.compiled)
         self._raw = bytearray(CHUNK.itemsize)
         self._one = np.frombuffer(self._raw, CHUNK)  # the chunk of a turn in which one client is heard
 
@@ -63,21 +80,27 @@ class Tick:
         """The client has gone."""
         self.waiting -= len(self._ready.pop(link, b""))
 
+    def passed_on(self, link: Link, data: bytes) -> bool:
+        """Whether bytes that have come could be handled at once: a message that is like one before, while nothing else
+        waits."""
+        return not self._ready and link.is_plain and self._straight.send(link, data)
+
     def run(self) -> None:
         """Handles what has come, or as much of it as one turn allows."""
         taken = self._take()
         if taken:
             self.state.counts.ticks += 1
         while taken:
-            odd = self._messages(taken)
+            odd = self._handled(taken)
             taken = {}
             for link in odd:
                 self._alone(link, taken)
         if self.state.full:
-            connecting.end_full(self.state)
+            self.core.end_full()
 
     def _take(self) -> dict[Link, bytes]:
-        """The bytes for this turn. A link with a long answer under way goes on with that, and its bytes wait."""
+        """The bytes for this turn. A link with a long answer under way goes on with that, and its bytes wait. Whoever
+        begins with something else than a message is handled first: who subscribes gets what comes in the same turn."""
         if self.waiting <= SLICE:
             ready, self._ready, self.waiting = self._ready, {}, 0
         else:
@@ -93,11 +116,11 @@ class Tick:
             return ready
         taken: dict[Link, bytes] = {}
         for link, data in ready.items():
-            if link.is_plain:
+            if link.is_plain and data and data[0] in PLAIN:
                 taken[link] = data
                 continue
             link.buffer += data
-            if link.session is None or link.work is not None:
+            if link.session is None or link.work is not None or not self.core.is_plain(link):
                 self._alone(link, taken)
             elif not link.closed:
                 taken[link] = bytes(link.buffer)
@@ -116,11 +139,25 @@ class Tick:
             taken[link] = bytes(link.buffer)
             link.buffer.clear()
 
+    def _handled(self, taken: dict[Link, bytes]) -> list[Link]:
+        """Has kernels handle messages. If an error of our own comes up, nobody has got any of them yet: each client is
+        tried alone, and the connection of the one that it comes up with again is ended."""
+        try:
+            return self._messages(taken)
+        except Exception as error:
+            self.state.slots.rows["count"] = 0  # what kernels may have left behind
+            if len(taken) == 1:
+                faults.end(self.state, next(iter(taken)), error)
+                return []
+        return [odd for link, data in taken.items() for odd in self._handled({link: data})]
+
     def _messages(self, taken: dict[Link, bytes]) -> list[Link]:
         """Has kernels frame and decide what they can; the rest waits in the links' buffers. Returns the links whose
         next packet is not for kernels."""
         links = list(taken)
         if len(links) == 1:
+            if self._straight.send(links[0], taken[links[0]]):
+                return []
             data, chunks = taken[links[0]], self._one
             session = links[0].session
             ONE_CHUNK.pack_into(self._raw, 0, 0, len(data), session.number, links[0].version, session.place, 0, 0, 0)
@@ -130,12 +167,14 @@ class Tick:
         frames = frame(array, chunks, self.state.slots.rows, self.state.limits.packet)
         rows = chunks.tolist()
         if len(frames):
+            only = links[0] if len(links) == 1 else None
+            out, at, promises = self._decide(array, frames, chunks, only)
             self.state.counts.messages_in += len(frames)
-            out, at = self._decide(array, frames, chunks)
+            promised = iter([promise for qos, promise in zip(frames["qos"].tolist(), promises, strict=False) if qos])
             for link, row in zip(links, rows, strict=True):
                 if row[COUNTED]:
-                    self.state.journal.send(link, out[at : at + 4 * row[COUNTED]])
-                    self.state.dirty[link] = None
+                    acknowledgements = out[at : at + 4 * row[COUNTED]]
+                    self._acknowledge(link, acknowledgements, list(islice(promised, row[COUNTED])))
                     at += 4 * row[COUNTED]
         odd = []
         for link, row in zip(links, rows, strict=True):
@@ -145,61 +184,147 @@ class Tick:
                 odd.append(link)
         return odd
 
-    def _decide(self, data: Bytes, frames: Rows, chunks: Rows) -> tuple[bytes, int]:
+    def _acknowledge(self, link: Link, acknowledgements: bytes, promises: Sequence[Promise | None]) -> None:
+        """Acknowledges messages of QoS 1 of one client, each once it is safe. A client that has sent too many, without
+        waiting for acknowledgements, is hung up on."""
+        window, count = link.window, len(acknowledgements) // 4
+        window.enter(count)
+        if not any(promises) and not len(self.state.answers):
+            self.state.journal.send(link, acknowledgements, count)
+        else:
+            for place, promise in enumerate(promises or [None] * count):
+                self.state.answers.send(link, acknowledgements[4 * place : 4 * place + 4], promise, 1)
+        self.state.dirty[link] = None
+        if window.is_full:
+            self.state.stalled[link] = None
+        if window.is_exceeded and link.version == MQTT_5:
+            self.core.fail(link, window.too_many())
+
+    def _decide(
+        self, data: Bytes, frames: Rows, chunks: Rows, link: Link | None = None
+    ) -> tuple[bytes, int, list[Promise | None]]:
         """Decides about framed messages: by kernels as far as they go, and then by the router's plain way. Returns the
-        acknowledgements, and where they begin."""
-        compiled = self._compiled
-        decision = compiled.decide(data, frames, chunks, self._slots) if compiled.can_decide else None
-        decided = 0
+        acknowledgements, where they begin, and promises for messages that are not safe yet. ``link`` is that of the
+        only client that is heard."""
+        compiled = self.compiled
+        can_decide = compiled.can_decide if self.fast is None else self.fast.can_decide
+        decision = compiled.decide(data, frames, chunks, self.slots) if can_decide else None
+        decided, promised = 0, list[Promise | None]()
         if decision is not None:
             decided = decision.decided
             whole = decision.out.tobytes() if len(decision.out) <= FEW * len(decision.spans) else None
-            self._hand_out(decision, decision.out.data if whole is None else whole, data, frames, chunks)
+            specials = decision.specials
+            if specials and self.fast is not None:
+                specials, promises = self.fast.take(decision, data, frames, chunks, NOBODY, None, self.state.events)
+                promised = [promises.get(place) for place in range(decided)] if promises else []
+            self._hand_out(decision, decision.out.data if whole is None else whole, specials, data, frames, chunks)
+            if self._handed:
+                promised = self._with_handed(promised or [None] * decided)
             self.state.events += decided
             if decided == len(frames):
+                if decided == 1 and link is not None and whole is not None and not decision.specials:
+                    self._straight.learn(link, data.tobytes(), decision.spans, whole)
                 if whole is None:
-                    return decision.out[decision.acknowledgements :].tobytes(), 0
-                return whole, decision.acknowledgements
-        messages = [self._message(data, frames[place], chunks) for place in range(decided, len(frames))]
-        publishing.decide(self.state, messages)
-        return _acknowledgements(frames[frames["qos"] == 1]), 0
+                    return decision.out[decision.acknowledgements :].tobytes(), 0, promised
+                return whole, decision.acknowledgements, promised
+        read = [self._read(data, frames[place], chunks) for place in range(decided, len(frames))]
+        found = iter(publishing.decide(self.state, [message for message in read if message is not None]))
+        later = [None if message is None else next(found) for message in read]
+        return _acknowledgements(frames[frames["qos"] == 1]), 0, [*(promised or [None] * decided), *later]
 
-    def _hand_out(self, decision: Decision, whole: bytes | memoryview, data: Bytes, frames: Rows, chunks: Rows) -> None:
+    def _with_handed(self, promised: list[Promise | None]) -> list[Promise | None]:
+        """The promises of messages, each of which also waits for members of groups that are elsewhere."""
+        handed, self._handed = self._handed, []
+        for place, promise in handed:
+            before = promised[place]
+            if before is None:
+                promised[place] = promise
+            else:
+                before.wait()
+                promise.then(before.kept)
+        return promised
+
+    def hand_out(
+        self, decision: Decision, specials: list[int], data: Bytes, frames: Rows, chunks: Rows, came: Came
+    ) -> None:
+        """Gives clients what a decision about events of a neighbour has for them."""
+        whole = decision.out.tobytes() if len(decision.out) <= FEW * len(decision.spans) else decision.out.data
+        self._hand_out(decision, whole, specials, data, frames, chunks, came)
+
+    def _hand_out(
+        self,
+        decision: Decision,
+        whole: bytes | memoryview,
+        specials: list[int],
+        data: Bytes,
+        frames: Rows,
+        chunks: Rows,
+        came: Came | None = None,
+    ) -> None:
         """Gives links their bytes, and sessions the messages that only they can handle."""
         if decision.spans:
             self.state.counts.messages_out += decision.copies
             self._send(decision.spans, whole)
-        messages: dict[int, Message] = {}
-        pairs = iter(decision.specials)
+        messages: dict[int, Message | None] = {}
+        pairs = iter(specials)
         for event, slot in zip(pairs, pairs, strict=True):
-            message = messages.get(event)
-            if message is None:
-                message = messages[event] = self._message(data, frames[event], chunks)
-            self._special(message, event, decision.matches(event, slot))
+            if event not in messages:
+                messages[event] = self._read(data, frames[event], chunks, came, event)
+            message = messages[event]
+            if message is not None:
+                number = self.state.events + event if came is None else int(came.ids[event])
+                self._special(message, number, decision, event, slot)
 
     def _send(self, spans: Sequence[int], whole: bytes | memoryview) -> None:
         """Gives links their bytes: straight to the shell, if nobody has anything else to send before."""
         holders, dirty, each = self.state.slots.holders, self.state.dirty, iter(spans)
+        writes = self.state.slots.writes
         straight = not dirty
+        shared = NONE  # where the piece before begins, which many in a row may get
+        piece: bytes | memoryview = b""
         for slot, begin, end in zip(each, each, each, strict=True):
-            link = holders[slot].link  # type: ignore[union-attr]
-            if straight and link.write is not None:  # type: ignore[union-attr]
-                link.write(whole[begin:end])  # type: ignore[union-attr]
-            else:
-                link.outgoing.append(whole[begin:end])  # type: ignore[union-attr]
-                dirty[link] = None  # type: ignore[index]
+            if begin != shared:
+                shared, piece = begin, whole[begin:end]
+            write = writes[slot]
+            try:
+                if straight and write is not None:
+                    write(piece)
+                else:
+                    link: Link = holders[slot].link  # type: ignore[union-attr, assignment]
+                    link.outgoing.append(piece)
+                    dirty[link] = None
+            except Exception as error:
+                faults.end(self.state, getattr(holders[slot], "link", None), error)
         if straight:
             self.state.counts.bytes_out += sum(spans[2::3]) - sum(spans[1::3])
 
-    def _special(self, message: Message, event: int, numbers: list[int]) -> None:
+    def _special(self, message: Message, event: int, decision: Decision, place: int, slot: int) -> None:
         """Hands a message to one client or group, for those of its subscriptions that want it from this publisher."""
         wanted = []
-        for number in numbers:
-            subscription = self.state.subscriptions[number]
-            if not subscription.asked.no_local or subscription.holder.number != message.publisher:
-                wanted.append(number)
-        if wanted:
-            publishing.hand_out(self.state, message, self.state.events + event, wanted)
+        try:
+            for number in decision.matches(place, slot):
+                subscription = self.state.subscriptions.get(number)
+                if subscription is None:
+                    continue  # a row of the plan for this client, or a subscription that it has not made yet
+                if not subscription.asked.no_local or subscription.holder.number != message.publisher:
+                    wanted.append(number)
+            if wanted:
+                promise = publishing.hand_out(self.state, message, event, wanted)
+                if promise is not None:
+                    self._handed.append((place, promise))
+        except Exception as error:
+            faults.end_publisher(self.state, message.publisher, error)
+
+    def _read(self, data: Bytes, here: Any, chunks: Rows, came: Came | None = None, place: int = 0) -> Message | None:
+        """A framed message as an object; None if an error of our own ends its publisher's connection."""
+        try:
+            message = self._message(data, here, chunks)
+        except Exception as error:
+            faults.end_publisher(self.state, int(chunks[here["chunk"]]["client"]), error)
+            return None
+        if came is None:
+            return message
+        return msgspec.structs.replace(message, publisher=int(came.publishers[place]))
 
     def _message(self, data: Bytes, here: Any, chunks: Rows) -> Message:
         """A framed message as an object."""
@@ -219,8 +344,9 @@ class Tick:
             message.expires,
         )
 
-    def decide(self, messages: Sequence[Message]) -> None:
+    def decide(self, state: State, messages: Sequence[Message]) -> list[Promise | None]:
         """Decides about messages that did not come in frames: wills, retained ones, those of QoS 2."""
+        found: list[Promise | None] = []
         for message in messages:
             data = encode(message.to_publish(self.state.now, 0, False), MQTT_5)
             array = np.frombuffer(data, np.uint8)
@@ -228,11 +354,13 @@ class Tick:
             chunks[0] = (0, len(data), message.publisher, MQTT_5, NOBODY, 0, 0, 0)
             frames = frame(array, chunks, self.state.slots.rows, len(data))
             if not len(frames):
-                publishing.decide(self.state, [message])
+                found += publishing.decide(state, [message])
                 continue
             frames[0]["qos"] = message.qos
             frames[0]["marks"] |= REBUILT | (RETAIN if message.retain else 0)
-            self._decide(array, frames, chunks)
+            _, _, promises = self._decide(array, frames, chunks)
+            found += promises or [None]
+        return found
 
     def warm_up(self) -> None:
         """Makes sure that no client has to wait for kernels to be loaded."""
@@ -247,12 +375,15 @@ class Tick:
         publishing.decide(self.state, [self._message(array, frames[0], chunks)])
         assert frames.dtype == FRAME
 
-    def _slots(self) -> Rows:
+    def slots(self) -> Rows:
+        """What kernels know of sessions, groups and neighbours."""
         return self.state.slots.rows
 
     def _options(self, number: int) -> int:
         """What kernels have to know of a subscription."""
-        subscription = self.state.subscriptions[number]
+        subscription = self.state.subscriptions.get(number)
+        if subscription is None:  # it is a neighbour's, or the plan's and not made by its client yet
+            return SPECIAL
         asked = subscription.asked
         special = not isinstance(subscription.holder, Session) or subscription.identifier or asked.no_local
         return asked.qos | (SPECIAL if special else 0) | (AS_PUBLISHED if asked.retain_as_published else 0)

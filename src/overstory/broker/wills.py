@@ -24,6 +24,10 @@ class Wills:
         self._of[session.number] = will
         heappush(self._due, (until, self._count, session, will))
 
+    def waits(self, session: Session) -> Will | None:
+        """The will of a session that waits, if there is one."""
+        return self._of.get(session.number)
+
     def cancel(self, session: Session) -> None:
         """The client is back."""
         self._of.pop(session.number, None)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from overstory.cli import bench as bench_command
 from overstory.cli import broker as broker_command
 from overstory.cli import bursts as bursts_command
+from overstory.cli import clusters as clusters_command
 from overstory.cli import demo as demo_command
 from overstory.cli import diff as diff_command
 from overstory.cli import explain as explain_command
@@ -25,6 +26,9 @@ from overstory.cli import plan as plan_command
 from overstory.cli import pub as pub_command
 from overstory.cli import scenario as scenario_command
 from overstory.cli import sub as sub_command
+from overstory.cli import top as top_command
+from overstory.cli import trace as trace_command
+from overstory.cli import up as up_command
 from overstory.cli.output import print_error
 from overstory.errors import InfeasibleError, OverstoryError, StalePlanError, UsageError
 from overstory.model.naming import near_words
@@ -38,9 +42,13 @@ COMMANDS = (
     diff_command,
     explain_command,
     bursts_command,
+    clusters_command,
     lab_command,
     filter_command,
     broker_command,
+    up_command,
+    top_command,
+    trace_command,
     pub_command,
     sub_command,
     bench_command,

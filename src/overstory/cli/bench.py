@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +21,9 @@ class WrongDeliveryError(OverstoryError):
 def add_to(commands: Any) -> None:
     bench = commands.add_parser("bench", help="measure an MQTT 5 broker, and check every delivery")
     bench.add_argument("--url", default=URL, metavar="URL", help=f"of the broker (default: {URL})")
+    bench.add_argument(
+        "--network", type=Path, metavar="FOLDER", help="measure all brokers of a network that 'overstory up' runs"
+    )
     bench.add_argument("--messages", type=whole(1, 10**8), default=10_000, metavar="N", help="default: 10,000")
     bench.add_argument("--subscribers", type=whole(1, 10_000), default=10, metavar="N", help="default: 10")
     bench.add_argument("--matches", type=float, default=1.0, metavar="N", help="that want a message (default: 1)")
@@ -35,13 +39,22 @@ def add_to(commands: Any) -> None:
 
 
 def run_bench(arguments: argparse.Namespace) -> None:
+    from overstory.cli.watching import HOST, read_network, wait_until_quiet
     from overstory.client.trial import Settings, Trial
 
     names = [field.name for field in msgspec.structs.fields(Settings)]
     settings = Settings(**{name: getattr(arguments, name) for name in names})
 
+    urls, served = [arguments.url], None
+    if arguments.network is not None:
+        places = read_network(arguments.network)
+        urls = [f"mqtt://{HOST}:{place.clients}" for place in places]
+
+        async def served() -> None:
+            await asyncio.to_thread(wait_until_quiet, places)
+
     async def work() -> Any:
-        return await Trial(arguments.url, settings).run()
+        return await Trial(urls, settings, served).run()
 
     print(f"sending {settings.messages:,} messages to {settings.subscribers:,} subscribers …", file=sys.stderr)
     result = asyncio.run(work())

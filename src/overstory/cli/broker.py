@@ -41,6 +41,7 @@ def run_broker(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(config: Config) -> int:
+    from overstory.broker.joining import joining_of
     from overstory.broker.logs import Log
     from overstory.broker.monitor import Monitor
     from overstory.broker.server import Server
@@ -48,7 +49,7 @@ async def _serve(config: Config) -> int:
 
     if MUST_COMPILE:
         print("compiling the kernels, a minute or two, this once …", file=sys.stderr)
-    server = Server(config, Log(config.log))
+    server = Server(config, Log(config.log), joining_of(config))
     stopped = asyncio.Event()
     server.on_failure = stopped.set
     loop = asyncio.get_running_loop()

@@ -25,6 +25,7 @@ from overstory.cli.engine import (
     sizes_of,
     write_page,
 )
+from overstory.cli.live_demo import LiveDemo, run_live
 from overstory.cli.options import SEED, whole
 from overstory.cli.output import print_json
 from overstory.cli.plan import about_results, command_line, result_as_dict, results_table
@@ -88,17 +89,18 @@ def run(arguments: argparse.Namespace) -> None:
     sizes = sizes_of(scenario) | {"events": arguments.events}
     say("    " + ", ".join(f"{value:,} {name}" for name, value in sizes.items()))
     say("\nFive ways to carry the events, priced by the same meter on the whole log (cost: bytes on links):")
-    results, set_up = _results(arguments, scenario, folder)
+    results, set_up, live = _results(arguments, scenario, folder)
     report = arguments.report or folder / "report.html"
     write_page(report, scenario, [result.view for result in results.values()], command_line())
     plans = sorted(results.values(), key=lambda result: result.view.scorecard.cost)
     if arguments.json:
-        print_json(
-            {"scenario": sizes, "plans": list(map(result_as_dict, plans)), "set_up": set_up, "report": str(report)}
-        )
+        shown = {"scenario": sizes, "plans": list(map(result_as_dict, plans)), "set_up": set_up, "report": str(report)}
+        print_json({**shown, "live": {**live.summary, "links": live.links}})
         return
     say(textwrap.indent(f"{results_table(plans, WIDTH - 4)}\n{about_results(plans, set_up)}", "    "))
     say(f"\n{textwrap.fill(verdict(results), TEXT_WIDTH)}")
+    say("\nFive brokers ran, each a process, under a plan of their own; real clients published a log of quotes:")
+    say(textwrap.indent(live.text, "    "))
     say(f"\nWhere the traffic runs, drawn: {report}")
     say(f"What the plan does: overstory explain {folder / OURS.planner} --scenario {folder / 'scenario'}")
 
@@ -154,12 +156,13 @@ def _is_demo(folder: Path) -> bool:
 
 def _results(
     arguments: argparse.Namespace, scenario: Scenario, folder: Path
-) -> tuple[dict[Way, Scored], dict[str, float]]:
-    """The results, and the seconds of what all plans share."""
+) -> tuple[dict[Way, Scored], dict[str, float], LiveDemo]:
+    """The results, the seconds of what all plans share, and what a live network did."""
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         results = {way: _scored(way, scenario, pipeline, arguments, folder) for way in WAYS}
-        return results, set_up_of(pipeline)
+        set_up = set_up_of(pipeline)
+        return results, set_up, run_live(pipeline, folder, OURS.planner)
 
 
 def _scored(way: Way, scenario: Scenario, pipeline: Pipeline, arguments: argparse.Namespace, folder: Path) -> Scored:

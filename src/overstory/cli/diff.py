@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
         "diff",
         help="what differs between two plans",
         description="Says what the second plan saves, and what it changes in the first: links added (+) and removed "
-        "(−) in each tree, clients that move, filter rows, clients attached to each broker.",
+        "(−) in each tree, clients that move, filter rows, regions, clients attached to each broker.",
     )
     diff.add_argument("plans", metavar="PLAN", type=Path, nargs=2, help="the folders of two plans, the older one first")
     add_words(diff)
@@ -54,7 +54,7 @@ def run_diff(arguments: argparse.Namespace) -> None:
         print("these plans are for different scenarios, so that their costs do not compare", file=sys.stderr)
     print(headline(one, other, labels, found, names))
     print(f"\n{_predictions(one, other, labels, names)}")
-    for section in (_trees, _clients, _filters, _loads):
+    for section in (_trees, _clients, _filters, _regions, _loads):
         lines = section(found, names, arguments.all)
         if lines:
             print("\n" + "\n".join(lines))
@@ -184,6 +184,17 @@ def _filter(text: str | None, everything: bool) -> str:
     return plain(text or "") if everything else shortened(plain(text or ""), LONGEST)
 
 
+def _regions(found: Difference, names: Names, everything: bool) -> list[str]:
+    if not found.regions:
+        return []
+    lines = []
+    for change in found.regions:
+        tree = change.second if change.second is not None else change.first
+        ends = ["none" if each is None else f"that of {names.broker(each)}" for each in (change.before, change.after)]
+        lines.append(f"tree {tree}, {names.broker(change.broker)}: {ends[0]} → {ends[1]}")
+    return ["regions of brokers, where they change:", *listed(lines, everything)]
+
+
 def _loads(found: Difference, names: Names, everything: bool) -> list[str]:
     if not found.loads:
         return []
@@ -217,6 +228,7 @@ def _for_programs(one: Plan, other: Plan, found: Difference, names: Names) -> di
             for move in found.clients
         ],
         "filters": [{**row._asdict(), "link": names.one_way(row.source, row.target)} for row in found.filters],
+        "regions": [{**change._asdict(), "name": names.broker(change.broker)} for change in found.regions],
         "loads": [{**load._asdict(), "name": names.broker(load.broker)} for load in found.loads],
     }
 

@@ -24,11 +24,12 @@ from overstory.planners.chains import make_plan
 from overstory.planners.references import score_reference
 from overstory.routing.policies import SUMMARIES, make_policy
 from overstory.routing.policy import Policy
-from overstory.studio.clients import clients_at
-from overstory.studio.report import write_report
+from overstory.studio.clients import clients_at, hosts_of
+from overstory.studio.report import Ways, write_report
 from overstory.studio.subject import subject_of
 from overstory.studio.trees import trees_of
 from overstory.studio.views import PlanView
+from overstory.studio.ways import some_ways
 
 Watch = Callable[[], float]  # the seconds since it was started, without what plans share: see ``Clock.watch``
 
@@ -85,11 +86,16 @@ def pipeline_for(arguments: argparse.Namespace) -> Iterator[Pipeline]:
 def plan_for(folder: Path, scenario: Scenario) -> Plan:
     """Raises a ``StalePlanError`` if it was made for another scenario."""
     plan = read_plan(folder)
+    check_made_for(plan, scenario, str(folder))
+    return plan
+
+
+def check_made_for(plan: Plan, scenario: Scenario, called: str) -> None:
+    """Raises a ``StalePlanError`` if the plan that is called so was made for another scenario."""
     if plan.header.scenario != scenario.fingerprint:
         raise StalePlanError(
-            f"the plan {folder} was not made for the scenario {scenario.folder} as it is now; plan again"
+            f"the plan {called} was not made for the scenario {scenario.folder} as it is now; plan again"
         )
-    return plan
 
 
 def parameters_in(pairs: list[str]) -> dict[str, Value]:
@@ -165,7 +171,8 @@ def scored(
     they have a price."""
     counting = control or Control(make_policy(POLICY), always=False)
     card, traffic = pipeline.score(scenario, plan, effort, lambda: counting.messages(scenario, plan, pipeline))
-    view = PlanView(name, watch(), card, traffic, trees_of(scenario, plan), clients_at(scenario, plan))
+    seconds, shown = watch(), (trees_of(scenario, plan), clients_at(scenario, plan), hosts_of(scenario, plan))
+    view = PlanView(name, seconds, card, traffic, *shown, plan, scenario.settings.coalesce)
     return Scored(name, plan, view)
 
 
@@ -190,7 +197,8 @@ def about_set_up(seconds: Mapping[str, float]) -> str:
 
 def write_page(path: Path, scenario: Scenario, views: list[PlanView], command: str) -> None:
     facts = {name: f"{value:,}" for name, value in sizes_of(scenario, views[0].scorecard).items()}
-    write_report(path, subject_of(scenario, facts), views, command)
+    told, ways = some_ways(scenario, [(view.plan, view.coalesce) for view in views])
+    write_report(path, subject_of(scenario, facts), views, command, Ways(told, ways))
 
 
 def sizes_of(scenario: Scenario, card: Scorecard | None = None) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """overstory explain: what a plan decides, and why."""
 
 import argparse
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,14 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overstory.cli.explain_client import client_for_programs, client_in_words
+from overstory.cli.explain_moves import moves_in_words
+from overstory.cli.options import whole
 from overstory.cli.output import print_json
 from overstory.cli.tables import shown_down
 from overstory.cli.words import MOST, WITHOUT_NAMES, Names, add_words, many, percents, plans_with_names
+from overstory.errors import UsageError
 from overstory.model.network import Ints
 from overstory.model.plan import EVERYTHING, DearLink, Header, Plan
+from overstory.model.regions import regions_of
 from overstory.model.scenario import Scenario
 from overstory.model.tables import PATHS, STEERED, STEINER
-from overstory.planners.registry import PLANNERS
+from overstory.planners.own import known_planners
 from overstory.studio.text import plain, shortened
 
 FEW = 5  # kinds of subscriptions that are named for each tree
@@ -43,12 +49,21 @@ def add_to(commands: Any) -> None:
         "dearest, and what the alternatives cost that the planner compared.",
     )
     explain.add_argument("plan", metavar="PLAN", type=Path, help="the folder of the plan")
+    explain.add_argument(
+        "--client",
+        type=whole(0, 2**63 - 1),
+        metavar="ID",
+        help="of a plan of subscriber assignment: where else a client could be, and what speaks for here",
+    )
     add_words(explain)
     explain.set_defaults(run=run_explain)
 
 
 def run_explain(arguments: argparse.Namespace) -> None:
     (plan,), names = plans_with_names([arguments.plan], arguments.scenario)
+    if arguments.client is not None:
+        _explain_client(plan, names, arguments)
+        return
     if arguments.json:
         print_json({"plan": str(arguments.plan), **_for_programs(plan, names)})
         return
@@ -57,6 +72,7 @@ def run_explain(arguments: argparse.Namespace) -> None:
         _costs(plan.header, names),
         _alternatives(plan.header.alternatives),
         _steering(plan),
+        moves_in_words(plan.header, names),
         _trees(plan, names, arguments.all),
         _links(plan, names),
         [] if names.scenario is not None else [WITHOUT_NAMES],
@@ -64,8 +80,17 @@ def run_explain(arguments: argparse.Namespace) -> None:
     print("\n\n".join("\n".join(section) for section in sections if section))
 
 
+def _explain_client(plan: Plan, names: Names, arguments: argparse.Namespace) -> None:
+    if names.scenario is None:
+        raise UsageError("--client needs --scenario DIR, which has the delays and what the client wants")
+    if arguments.json:
+        print_json({"plan": str(arguments.plan), **client_for_programs(names.scenario, plan, arguments.client)})
+        return
+    print("\n".join(client_in_words(names.scenario, plan, arguments.client, names)))
+
+
 def _planner(header: Header) -> list[str]:
-    planner = PLANNERS.get(header.planner)
+    planner = known_planners().get(header.planner)
     if planner is None:
         return [f"{header.planner}: not a planner of this version"]
     parameters = ", ".join(f"{name} {value}" for name, value in sorted(header.parameters.items())) or "none"
@@ -119,7 +144,7 @@ def _steering(plan: Plan) -> list[str]:
     what = "everything is steered" if steered == len(kinds) else f"{many(steered, 'flow')} of {len(kinds):,} steered"
     known = plan.header.steering
     saves = f", as that saves {percents(known['saved'])} of the cost of one tree" if "saved" in known else ""
-    lines = [f"{what}{saves}"]
+    lines = [f"{what}{saves}", *_regions(plan)]
     headers = known.get("header_bytes")
     lines.append("  headers: " + ("not priced" if headers is None else f"{headers:.1f} bytes of each copy"))
     entries, of_tree = (known.get(name) for name in ("entries", "entries_of_one_tree"))
@@ -128,6 +153,16 @@ def _steering(plan: Plan) -> list[str]:
     if entries is not None:
         beside = "" if of_tree is None else f", where one tree has {of_tree:,.0f}"
         lines.append(f"  entries between brokers, for summaries and trees: {entries:,.0f}{beside}")
+    return lines
+
+
+def _regions(plan: Plan) -> list[str]:
+    """How many regions there are, and how large they are."""
+    lines = []
+    for flow, gateway_of in sorted(regions_of(plan).items()):
+        sizes = sorted(Counter(gateway_of.values()).values())
+        of = f"of {many(sizes[0], 'broker')}" if sizes[0] == sizes[-1] else f"of {sizes[0]:,} to {sizes[-1]:,} brokers"
+        lines.append(f"  flow {flow} goes by {many(len(sizes), 'region')} {of}, by their gateways")
     return lines
 
 
@@ -223,7 +258,7 @@ def _numbers(flows: Ints) -> str:
 
 def _for_programs(plan: Plan, names: Names) -> dict[str, object]:
     header = plan.header
-    planner = PLANNERS.get(header.planner)
+    planner = known_planners().get(header.planner)
     trees = trees_of(plan, names.scenario)
     return {
         "planner": header.planner,
@@ -237,11 +272,13 @@ def _for_programs(plan: Plan, names: Names) -> dict[str, object]:
         "members of the largest flow": trees[0].subscriptions if trees else 0,
         "tree links": plan.trees.num_rows,
         "filter rows": plan.filters.num_rows,
+        "regions": {flow: len(set(gateways.values())) for flow, gateways in sorted(regions_of(plan).items())},
         "currency": names.currency,
         "predicted": header.predicted,
         "bounds": header.bounds,
         "alternatives": header.alternatives,
         "steering": header.steering,
+        "attaching": header.attaching,
         "trees": [tree._asdict() | {"steered": tree.kind in STEERED} for tree in trees],
         "dearest links": [
             {

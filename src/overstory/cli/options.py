@@ -22,6 +22,17 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 SEED = whole(0, 2**63 - 1)
 
 
+def amount(text: str) -> float:
+    """A number from 0 on."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"it is a number, not '{text}'") from None
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"it is a number from 0 on, not {text}")
+    return value
+
+
 def share(of: str, with_one: bool, with_zero: bool = False) -> Callable[[str], float]:
     """A part of a whole, more than 0 unless that is allowed."""
 

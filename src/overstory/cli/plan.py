@@ -34,11 +34,13 @@ from overstory.model.network import Network
 from overstory.model.plan import DearLink, Plan, Value
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard, Traffic
+from overstory.pipeline.bound import EFFORT
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.profile import warnings_of
 from overstory.planners.chains import chain_named, check_parameters, parameters_of
+from overstory.planners.own import installed, known_planners
 from overstory.planners.references import REFERENCES
-from overstory.planners.registry import PLANNERS, PROBLEMS, TREES, planner_for
+from overstory.planners.registry import OWN, PROBLEMS, TREES, Planner, planner_for
 from overstory.studio.text import plain
 
 COLUMNS = (
@@ -72,7 +74,7 @@ def add_to(commands: Any) -> None:
     plan.add_argument(
         "--planner",
         metavar="NAME",
-        help=f"{', '.join(PLANNERS)}; or several, as nearest+tree-search (default: that of --problem)",
+        help=f"{', '.join(known_planners())}; or several, as nearest+tree-search (default: that of --problem)",
     )
     problems = f"what to decide on: {', '.join(PROBLEMS)} (default: {TREES})"
     plan.add_argument("--problem", metavar="NAME", help=problems)
@@ -90,7 +92,7 @@ def add_to(commands: Any) -> None:
     score.set_defaults(run=run_score)
     compare = commands.add_parser("compare", help="plan and score with several planners")
     compare.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
-    compare.add_argument("--planners", required=True, metavar="A,B,…", help=", ".join([*PLANNERS, *REFERENCES]))
+    compare.add_argument("--planners", required=True, metavar="A,B,…", help=", ".join([*known_planners(), *REFERENCES]))
     compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for planners that have it")
     compare.add_argument(
         "--seed", type=SEED, default=0, metavar="N", help="of all that is drawn (default: %(default)s)"
@@ -103,10 +105,16 @@ def _about_planners() -> str:
     """All planners, by the problem that they solve."""
     parts = []
     for problem, (asks, first) in PROBLEMS.items():
-        known = [f"{planner.name}: {planner.summary}." for planner in PLANNERS.values() if planner.problem == problem]
+        every = known_planners().values()
+        known = [f"{_called(planner)}: {planner.summary}." for planner in every if planner.problem == problem]
         parts.append(f"{problem.capitalize()} ({asks}; {f'begin with {first}' if first else 'no planner yet'}).")
         parts += known
+    parts += [f"{name} cannot be loaded: {reason}." for name, reason in installed().items()]
     return " ".join(parts)
+
+
+def _called(planner: Planner) -> str:
+    return f"{planner.name} (installed)" if planner.name in OWN else planner.name
 
 
 def run_plan(arguments: argparse.Namespace) -> None:
@@ -131,7 +139,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     card = result.view.scorecard
     if card.exceeded:
         raise InfeasibleError(f"the plan of {name} exceeds a limit: {'; '.join(card.exceeded)}")
-    _with_predictions(plan, scenario, card, result.view.traffic).write(arguments.output)
+    with_predictions(plan, scenario, card, result.view.traffic).write(arguments.output)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view], command_line())
     if arguments.json:
@@ -142,13 +150,13 @@ def run_plan(arguments: argparse.Namespace) -> None:
         print(f"written to {arguments.output}")
 
 
-def _with_predictions(plan: Plan, scenario: Scenario, card: Scorecard, traffic: Traffic) -> Plan:
+def with_predictions(plan: Plan, scenario: Scenario, card: Scorecard, traffic: Traffic) -> Plan:
     """Seconds are not among them: the same inputs give the same plan, byte for byte."""
     known = {name: value for name, value in msgspec.to_builtins(card).items() if isinstance(value, (int, float))}
     bounds = {name: known.pop(name) for name in BOUNDS if name in known}
     links = dearest_links(scenario, traffic)
     header = msgspec.structs.replace(plan.header, predicted=known, bounds=bounds, dearest_links=links)
-    return Plan(header, plan.attachments, plan.flows, plan.members, plan.trees, plan.filters)
+    return plan.headed(header)
 
 
 def dearest_links(scenario: Scenario, traffic: Traffic, most: int = MOST_LINKS) -> tuple[DearLink, ...]:
@@ -188,6 +196,12 @@ def run_score(arguments: argparse.Namespace) -> None:
 
 
 def print_score(card: Scorecard, currency: str) -> None:
+    print("\n".join(score_lines(card, currency)))
+
+
+def score_lines(card: Scorecard, currency: str) -> list[str]:
+    """A scorecard, a number a line."""
+    lines = []
     for name, value in msgspec.to_builtins(card).items():
         unit = "" if value is None else unit_of(name, currency)
         if name == "exceeded":
@@ -197,7 +211,8 @@ def print_score(card: Scorecard, currency: str) -> None:
         if isinstance(value, float):
             value = percent(value) if name == "gap" else f"{value:.1%}" if name == "bounded" else f"{value:,.6g}"
         text = "–" if value is None else f"{value:,}" if isinstance(value, int) else value
-        print(f"  {name:<22} {text}{f' {unit}' if unit else ''}")
+        lines.append(f"  {name:<22} {text}{f' {unit}' if unit else ''}")
+    return lines
 
 
 def unit_of(name: str, currency: str) -> str:
@@ -225,20 +240,9 @@ def links_table(network: Network, traffic: Traffic) -> str:
 
 def run_compare(arguments: argparse.Namespace) -> None:
     names = [name.strip() for name in arguments.planners.split(",") if name.strip()]
-    if not names:
-        raise UsageError(f"--planners: name at least one of {', '.join([*PLANNERS, *REFERENCES])}")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(f"--planners: '{twice}' is named twice; name it once")
     given = parameters_in(arguments.set)
     Control.asked(arguments)  # a policy that there is not is refused now
-    unknown = given.keys() - {key for name in names for key in parameters_of(name)}
-    if unknown:
-        known = {key for name in names for key in parameters_of(name)}
-        has = f"they have {', '.join(sorted(known))}" if known else "they have none"
-        raise UsageError(f"none of these planners has a parameter '{min(unknown)}'; {has}")
-    for name in names:
-        check_parameters(name, _of(name, given))
+    check_compared(names, given)
     check_report(arguments)
     scenario = read_scenario(arguments.scenario)
     with pipeline_for(arguments) as pipeline:
@@ -246,10 +250,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
         tried = [_compared(name, scenario, pipeline, given, arguments) for name in names]
         set_up = set_up_of(pipeline)
         warnings = warnings_of(pipeline, scenario)
-    results = sorted((each for each in tried if isinstance(each, Scored)), key=_held_out)
-    failed = [each for each in tried if isinstance(each, Failed)]
-    if not results:
-        raise InfeasibleError("; ".join(f"{each.name}: {each.reason}" for each in failed))
+    results, failed = ranked(tried)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view for result in results], command_line())
     if arguments.json:
@@ -259,13 +260,24 @@ def run_compare(arguments: argparse.Namespace) -> None:
     else:
         print(results_table(results, failed=failed))
         print(about_results(results, set_up, scenario.settings.currency))
-        for warning in warnings:
-            print(f"  ! {warning}")
-        for result in results:
-            for limit in result.view.scorecard.exceeded:
-                print(f"  ! {result.name} exceeds a limit: {limit}")
-        for each in failed:
-            print(f"  ! {each.name} found no plan: {each.reason}")
+        for line in [*warnings, *about_limits(results, failed)]:
+            print(f"  ! {line}")
+
+
+def check_compared(names: Sequence[str], given: Mapping[str, Value]) -> None:
+    """Raises a ``UsageError`` if these cannot be compared: none, one twice, or parameters that none has."""
+    if not names:
+        raise UsageError(f"--planners: name at least one of {', '.join([*known_planners(), *REFERENCES])}")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"--planners: '{twice}' is named twice; name it once")
+    known = {key for name in names for key in parameters_of(name)}
+    unknown = given.keys() - known
+    if unknown:
+        has = f"they have {', '.join(sorted(known))}" if known else "they have none"
+        raise UsageError(f"none of these planners has a parameter '{min(unknown)}'; {has}")
+    for name in names:
+        check_parameters(name, parameters_for(name, given))
 
 
 class Failed(NamedTuple):
@@ -273,6 +285,22 @@ class Failed(NamedTuple):
 
     name: str
     reason: str
+
+
+def ranked(tried: Sequence["Scored | Failed"]) -> tuple[list[Scored], list[Failed]]:
+    """The results, the cheapest on events that no planner saw first, and who has none. Raises an ``InfeasibleError`` if
+    nobody has any."""
+    results = sorted((each for each in tried if isinstance(each, Scored)), key=_held_out)
+    failed = [each for each in tried if isinstance(each, Failed)]
+    if not results:
+        raise InfeasibleError("; ".join(f"{each.name}: {each.reason}" for each in failed))
+    return results, failed
+
+
+def about_limits(results: Sequence[Scored], failed: Sequence[Failed]) -> list[str]:
+    """Who exceeds a limit, and who found no plan, in words."""
+    lines = [f"{each.name} exceeds a limit: {limit}" for each in results for limit in each.view.scorecard.exceeded]
+    return lines + [f"{each.name} found no plan: {each.reason}" for each in failed]
 
 
 def _held_out(result: Scored) -> tuple[bool, float]:
@@ -284,18 +312,32 @@ def _held_out(result: Scored) -> tuple[bool, float]:
 def _compared(
     name: str, scenario: Scenario, pipeline: Pipeline, given: dict[str, Value], arguments: argparse.Namespace
 ) -> Scored | Failed:
-    watch, effort = pipeline.clock.watch(), arguments.bound_effort
-    mine = _of(name, given)
+    asked = Asked(given, arguments.seed, arguments.bound_effort, Control.asked(arguments))
+    return tried_with(name, scenario, pipeline, asked)
+
+
+class Asked(NamedTuple):
+    """What the planners that are compared are asked with."""
+
+    parameters: Mapping[str, Value]  # for those that have them
+    seed: int = 0
+    effort: int = EFFORT
+    control: Control | None = None
+
+
+def tried_with(name: str, scenario: Scenario, pipeline: Pipeline, asked: Asked) -> Scored | Failed:
+    """Plans and scores with one planner or chain, or scores a reference."""
+    watch, mine = pipeline.clock.watch(), parameters_for(name, asked.parameters)
     try:
         if name in REFERENCES:
-            return scored_reference(name, scenario, pipeline, mine, effort, watch)
-        plan = planned(name, scenario, pipeline, mine, arguments.seed)
-        return scored(name, scenario, plan, pipeline, effort, watch, Control.asked(arguments))
+            return scored_reference(name, scenario, pipeline, mine, asked.effort, watch)
+        plan = planned(name, scenario, pipeline, mine, asked.seed)
+        return scored(name, scenario, plan, pipeline, asked.effort, watch, asked.control)
     except InfeasibleError as error:
         return Failed(name, str(error))
 
 
-def _of(name: str, given: Mapping[str, Value]) -> dict[str, Value]:
+def parameters_for(name: str, given: Mapping[str, Value]) -> dict[str, Value]:
     """The parameters that this planner, chain or reference has."""
     return {key: value for key, value in given.items() if key in parameters_of(name)}
 
@@ -310,11 +352,13 @@ def result_as_dict(result: Scored) -> dict[str, object]:
     }
 
 
-def results_table(results: Sequence[Scored], width: int = WIDTH, failed: Sequence[Failed] = ()) -> str:
+def results_table(
+    results: Sequence[Scored], width: int = WIDTH, failed: Sequence[Failed] = (), without: Sequence[str] = ()
+) -> str:
     """The gap is that of core above the bound. Core stands beside the cost where anything else is priced, and the
     limits that plans exceed where they do."""
     cards = [result.view.scorecard for result in results]
-    left_out = {"core"} if all(card.core == card.cost for card in cards) else set()
+    left_out = {*without, "core"} if all(card.core == card.cost for card in cards) else {*without}
     if not failed and not any(card.exceeded for card in cards):
         left_out.add("exceeded")
     rows = [_row(result) for result in results]

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from overstory.cli.input import events_in
@@ -43,8 +44,17 @@ def events_of(arguments: argparse.Namespace) -> list["Event"]:
     """The events that the command line asks for."""
     from overstory.client import Event
 
+    attributes = attributes_in(arguments.attribute)
+    payload = (arguments.payload or "").encode()
+    if arguments.events is None:
+        return [Event(arguments.topic, attributes, payload)]
+    return [Event(arguments.topic, {**attributes, **event}, payload) for event in events_in(arguments.events)]
+
+
+def attributes_in(pairs: Iterable[str]) -> dict[str, Any]:
+    """The attributes that were given as NAME=VALUE. One that was given several times is a list."""
     attributes: dict[str, Any] = {}
-    for given in arguments.attribute:
+    for given in pairs:
         name, equals, value = given.partition("=")
         if not equals or not name:
             raise UsageError(f"'{given}' is no attribute; write it as NAME=VALUE")
@@ -53,7 +63,4 @@ def events_of(arguments: argparse.Namespace) -> list["Event"]:
             attributes[name] = [*before, value] if isinstance(before, list) else [before, value]
         else:
             attributes[name] = value
-    payload = (arguments.payload or "").encode()
-    if arguments.events is None:
-        return [Event(arguments.topic, attributes, payload)]
-    return [Event(arguments.topic, {**attributes, **event}, payload) for event in events_in(arguments.events)]
+    return attributes

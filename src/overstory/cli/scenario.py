@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow.parquet as pq
 
 from overstory.cli.engine import add_options, pipeline_for, sizes_of
 from overstory.cli.options import SEED, share, whole
 from overstory.cli.output import print_json
 from overstory.cli.profiles import profile_for_programs, profile_in_words
+from overstory.cli.scenario_overlay import OVERLAY_KINDS
+from overstory.cli.subscriber_kinds import kinds as subscriber_kinds
 from overstory.cli.tables import table
+from overstory.cli.topic_options import add_topics, make_topics_from
 from overstory.errors import UsageError
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.sites import make_sites
 from overstory.lab.topologies import GENERATORS, topology
-from overstory.model.folders import check_can_be_made
+from overstory.model.folders import check_can_be_made, parts_of
 from overstory.model.scenario import read_scenario
 from overstory.pipeline.log_types import WORDS, types_in
 from overstory.pipeline.profile import profile_of, warnings_of
@@ -92,7 +96,8 @@ def _add_brokers(command: argparse.ArgumentParser) -> None:
 def run_make(arguments: argparse.Namespace) -> None:
     check_can_be_made(arguments.folder)
     notes = arguments.make(arguments)
-    sizes = sizes_of(read_scenario(arguments.folder)) | {"events": arguments.events}
+    scenario = read_scenario(arguments.folder)
+    sizes = sizes_of(scenario) | {"events": events_in(scenario.events)}
     if arguments.json:
         print_json({"scenario": str(arguments.folder), **sizes, "notes": notes})
         return
@@ -118,8 +123,20 @@ KINDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Callable[
         _add_localized,
         _make_localized,
     ),
+    "topics": (
+        "users who want topics, in natural clusters, as in the topics paper",
+        add_topics,
+        make_topics_from,
+    ),
     "sites": ("telemetry, orders and alerts of sites across Europe, as in the demo", _add_sites, _make_sites),
+    **OVERLAY_KINDS,
+    **subscriber_kinds(),
 }
+
+
+def events_in(log: Path) -> int:
+    """How many events a log has, by its files' own account."""
+    return sum(pq.read_metadata(part).num_rows for part in parts_of(log))
 
 
 def _print_sizes(folder: Path, sizes: dict[str, int]) -> None:

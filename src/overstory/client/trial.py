@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -51,10 +51,17 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Trial:
-    """A publisher and some subscribers at one broker."""
+    """A publisher at the first of some brokers, and subscribers at all of them in turn.
 
-    def __init__(self, url: str, settings: Settings) -> None:
-        self._options = Options(*address_of(url), patience=STALLED)
+    ``served`` is waited for before anything is published: where there are several brokers, a subscription has to
+    become known to all of them.
+    """
+
+    def __init__(
+        self, urls: Sequence[str], settings: Settings, served: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._options = [Options(*address_of(url), patience=STALLED) for url in urls]
+        self._served = served
         self.settings = settings
         width = max(1, round(RANGE * settings.matches / settings.subscribers))
         draw = random.Random(settings.seed)
@@ -76,7 +83,7 @@ class Trial:
         """Runs the trial, and compares what came with what should have come."""
         wanted = self.wanted()
         self._expected = sum(map(len, wanted))
-        buses = [Bus(self._options) for _ in range(len(self.filters) + 1)]
+        buses = [Bus(self._options[place % len(self._options)]) for place in range(len(self.filters) + 1)]
         try:
             for bus in buses:
                 await bus.open()
@@ -85,6 +92,8 @@ class Trial:
                 for bus, text in zip(buses[1:], self.filters, strict=True)
             ]
             readers = [asyncio.create_task(self._read(number, one)) for number, one in enumerate(made)]
+            if self._served is not None:
+                await self._served()
             started = time.perf_counter()
             await self._publish(buses[0], _running_total(wanted, len(self.values)))
             await self._wait_for(self._expected)

@@ -20,7 +20,7 @@ from overstory.kernels.nothing import NONE
 from overstory.kernels.store import Store, with_room
 
 TOPIC, LEVELS, BROKER, BROKER_KEY, WITH_PROPERTIES, LEVEL_COUNT, FIRST_LEVEL = 0, 1, 2, 3, 4, 5, 6
-FREE_TYPE, STRING_TYPE, NUMBER_TYPE, BOOLEAN_TYPE = 0, 1, 2, 3
+FREE_TYPE, STRING_TYPE, NUMBER_TYPE, BOOLEAN_TYPE, LIST_TYPE = 0, 1, 2, 3, 4
 COUNT_KEYS = 2 * (np.arange(MOST_LEVELS + 2, dtype=np.float64).view(np.int64) - (512 << 52) + 1)  # of whole numbers
 
 
@@ -207,7 +207,8 @@ def _named(data: Array, start: int, stop: int, wanted: Array, names: Array) -> i
 
 @kernel
 def _read(rows: Array, data: Array, floats: Array, wanted: Array, at: int) -> bool:
-    """Gives user properties the faces that their types allow. False if one holds a number that is hard to read."""
+    """Gives user properties the faces that their types allow. False if one holds a number that is hard to read, or is a
+    list."""
     truths = np.empty(2, np.int64)
     truths[0], truths[1] = FALSE, TRUE
     if len(read_numbers(Cells(truths[:1], rows, truths[:1], data), floats, truths)):
@@ -218,6 +219,8 @@ def _read(rows: Array, data: Array, floats: Array, wanted: Array, at: int) -> bo
             place = at + 1 + 4 * name
             if wanted[place] != row.attribute or wanted[place + 1] == FREE_TYPE:
                 continue
+            if wanted[place + 1] == LIST_TYPE:
+                return False
             is_boolean = row.key == FALSE or row.key == TRUE
             if wanted[place + 1] == STRING_TYPE:
                 row.kind, row.key = TEXT, LEAST

@@ -365,3 +365,58 @@ def hulls_of(pool: Pool, group_offsets: Array, unions: Array) -> Pool:
         offsets[group + 1] = boxes
     exact = np.zeros(boxes, np.bool_)
     return Pool(offsets, exact, range_offsets[: boxes + 1], attribute[:place], low[:place], high[:place])
+
+
+@kernel
+def all_apart(pool: Pool, unions: Array) -> bool:
+    """Whether it is sure that no two of some unions have a point in common."""
+    return bool(_shared(pool, unions) == ONCE)
+
+
+@kernel
+def meetings(pool: Pool, ones: Array, others: Array) -> Array:
+    """Of each pair of one and another: whether they may have a point in common."""
+    found = np.zeros((len(ones), len(others)), np.bool_)
+    for i in range(len(ones)):
+        for j in range(len(others)):
+            for a in range(pool.offsets[ones[i]], pool.offsets[ones[i] + 1]):
+                for b in range(pool.offsets[others[j]], pool.offsets[others[j] + 1]):
+                    if not found[i, j] and _boxes_meet(pool, a, pool, b):
+                        found[i, j] = True
+    return found
+
+
+@kernel
+def all_held(pool: Pool, domains: Domains, wanted: Array, shares: Array, meet: Array) -> bool:
+    """Whether it is sure that each union that is ``wanted`` is held by the shares together that it meets; ``meet`` says
+    by share and wanted union whether they do."""
+    work = work_for(domains, 64, len(domains.low))
+    for i in range(len(wanted)):
+        width, boxes, exact = 0, 0, 0
+        for j in range(len(shares)):
+            if meet[j, i]:
+                boxes += pool.offsets[shares[j] + 1] - pool.offsets[shares[j]]
+        if boxes > len(work.lows):
+            work = work_for(domains, 2 * boxes, len(domains.low))
+        for j in range(len(shares)):
+            if meet[j, i]:
+                width = _take_names(pool, shares[j], work, width)
+        for j in range(len(shares)):
+            if meet[j, i]:
+                exact = _spread(pool, domains, shares[j], work, width, exact)
+        found = _one_held(pool, domains, wanted[i], work, width, exact, exact == boxes)
+        _forget_names(work, width)
+        if found != HELD:
+            return False
+    return True
+
+
+@kernel
+def hosts_of(meet: Array, filters: Array, brokers: Array, size: int) -> Array:
+    """By flow and broker whether a client there has a filter that meets the flow; pairs of filters and brokers."""
+    found = np.zeros((len(meet), size), np.bool_)
+    for flow in range(len(meet)):
+        for i in range(len(filters)):
+            if meet[flow, filters[i]]:
+                found[flow, brokers[i]] = True
+    return found

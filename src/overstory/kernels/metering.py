@@ -37,6 +37,7 @@ class Rules(NamedTuple):
     summary_flow: Array
     summary_broker: Array
     has_summary: Array  # by flow and broker; of length one if there are none
+    gateway: Array  # by flow and broker: that of its region, NONE if the flow has none; of length one if none has
     flow_watched: Array  # the flows with rows: events may travel in them that nobody wants
     flow_is_watched: Array  # by flow
     place: Array  # by tree and by broker: the node, NONE if the broker is not in the tree
@@ -73,12 +74,12 @@ NO_WAYS = Ways(np.empty(0, np.int64), np.empty((0, 0), np.int32))
 class Ends(NamedTuple):
     """For each row and steered flow that it enters, the brokers that its event is to go to: one *instance* each.
 
-    The instances of row i are between ``offsets`` i and i + 1, the ends of instance k between ``end_offsets`` k and
-    k + 1, ascending and without the publishing broker.
+    Where a flow has regions, each leg is an instance. The instances of row i are between ``offsets`` i and i + 1, the
+    ends of instance k between ``end_offsets`` k and k + 1, ascending and without its root.
     """
 
     offsets: Array
-    roots: Array  # by instance: the publishing broker
+    roots: Array  # by instance: the publishing broker, or the gateway where a leg begins
     flow: Array  # by instance
     end_offsets: Array
     ends: Array

@@ -5,7 +5,8 @@ each flow's tree is marked back to the publishing broker, so that a node is mark
 at it) wants the event.
 
 A steered flow has no tree. For each event its own tree, which was found before, becomes nodes with numbers beyond those
-of the trees, which are there for that event alone.
+of the trees, which are there for that event alone. Where the flow has regions, the legs that begin at gateways grow on
+the nodes of these.
 """
 
 from typing import NamedTuple
@@ -37,7 +38,10 @@ class Marks(NamedTuple):
     held: Array  # by predicate
     entered: Array  # by flow
     top: Array  # by flow: the highest marked node above the publishing broker; if it is steered, the last of its wants
-    step: Array  # by broker: its node in the steered flow at hand, if its event stays there
+    step: Array  # by broker: its node in the steered tree at hand
+    stay: Array  # by broker: its node in the steered flow at hand, if its event stays there
+    stayed: Array  # by broker: the last steered tree, or that flow's first, whose event stays there
+    region: Array  # by flow and broker: whether the summary of its region matches; see ``Rules.gateway``
     branches: Branches  # of the steered tree at hand
     trees: Array  # one number: how many steered trees there were
     arrived: Array  # by broker
@@ -50,9 +54,22 @@ class Marks(NamedTuple):
 # Of a node, apart from the marks: whether it is on the way to somebody who wants the event, or at it. If so, the first
 # of its children that are, the next child of its parent, the link from there, whether the event goes up from it, and
 # the last of those at it who want the event, which leads to the others. Anyhow: the next node in its frame. Of a node
-# of a steered flow: that flow, whether the event stays there, whether somebody there or behind it wants the event, and
-# the length of the header of a copy that goes to it.
-FIELDS = ("marked", "child", "sibling", "down", "rising", "want", "following", "flow", "stays", "wanted", "header")
+# of a steered flow: that flow, whether the event stays there, whether somebody there or behind it wants the event, the
+# length of the header of a copy that goes to it, and the node before it.
+FIELDS = (
+    "marked",
+    "child",
+    "sibling",
+    "down",
+    "rising",
+    "want",
+    "following",
+    "flow",
+    "stays",
+    "wanted",
+    "header",
+    "before",
+)
 MARK = np.dtype([(name, np.int32) for name in FIELDS])
 
 # Of a link: the last frame that went on over it, and where the copy waits.
@@ -67,6 +84,9 @@ def empty_marks(rules: Rules) -> Marks:
         np.zeros(len(rules.flow_events), np.int64),
         np.zeros(len(rules.flow_events), np.int64),
         np.zeros(brokers, np.int64),
+        np.zeros(brokers, np.int64),
+        np.zeros(brokers, np.int64),
+        np.zeros(len(rules.gateway), np.int64),
         new_branches(brokers if (rules.flow_tree == NONE).any() else 0),
         np.zeros(1, np.int64),
         np.zeros(brokers, np.int64),
@@ -214,54 +234,65 @@ def _steer(
 ) -> tuple[int, Array]:
     """Adds the nodes of an event's tree in a steered flow, the publishing broker's first. Returns how many are in use.
 
-    Whoever wants the event gets it where it stays: at the ends, and at the publishing broker.
+    Whoever wants the event gets it where it stays: at the ends, and at the publishing broker. Each broker is an end of
+    one leg at most. The first leg comes first, since the gateways where the others begin are among its ends.
     """
-    ends, links = _tree_of(trees, event.row, flow)
-    marks.trees[0] += 1
-    tree, root, number_bits = marks.trees[0], used, rules.flow_number_bits[flow]
-    branch(trees.ports, marks.branches, tree, event.entry, links, ends, number_bits)
-    nodes = with_room(nodes, used + 1 + len(links))
+    root, first = used, marks.trees[0] + 1
+    nodes = with_room(nodes, used + 1)
     nodes[root].flow, nodes[root].stays = flow, 1
     _mark(nodes, root, event.stamp, NONE, NONE)
-    marks.step[event.entry] = root
-    for link in links:
-        used += 1
-        source, broker = rules.link_source[link], rules.link_target[link]
-        stays = marks.branches.stays[broker] == tree
-        _mark(nodes, used, event.stamp, NONE, link)
-        before = marks.step[source]
-        nodes[used].sibling, nodes[before].child = nodes[before].child, used
-        nodes[used].flow, nodes[used].stays, nodes[used].wanted = flow, stays, 0
-        nodes[used].header = header_bytes(marks.branches.bits[broker]) if rules.headers[0] else 0
-        marks.step[broker] = used
+    marks.stay[event.entry], marks.stayed[event.entry] = root, first
+    used += 1
+    begin, end = trees.ends.offsets[event.row], trees.ends.offsets[event.row + 1]
+    for others in range(2):
+        for k in range(begin, end):
+            if trees.ends.flow[k] == flow and (trees.ends.roots[k] != event.entry) == (others == 1):
+                used, nodes = _grow_leg(rules, trees, event, k, marks, nodes, used)
     want = marks.top[flow]
     while want != NONE:
         following = wants[2, want]
         broker = rules.group_broker[rules.member_group[wants[1, want]]]
-        if broker == event.entry or marks.branches.stays[broker] == tree:
-            there = marks.step[broker]
+        if marks.stayed[broker] >= first:
+            there = marks.stay[broker]
             nodes[there].wanted = 1
             wants[2, want], nodes[there].want = nodes[there].want, want
         want = following
-    for at in range(len(links) - 1, -1, -1):
-        nodes[marks.step[rules.link_source[links[at]]]].wanted |= nodes[root + 1 + at].wanted
-    return used + 1, nodes
+    for node in range(used - 1, root, -1):
+        nodes[nodes[node].before].wanted |= nodes[node].wanted
+    marks.trees[0] = max(marks.trees[0], first)
+    return used, nodes
 
 
-@inlined
-def _tree_of(trees: SteeredTrees, row: int, flow: int) -> tuple[Array, Array]:
-    """The ends and the links of a row in a steered flow: none, if nobody elsewhere is to get it."""
-    first = last = first_link = last_link = 0
-    for k in range(trees.ends.offsets[row], trees.ends.offsets[row + 1]):
-        if trees.ends.flow[k] == flow:
-            first, last = trees.ends.end_offsets[k], trees.ends.end_offsets[k + 1]
-            first_link, last_link = trees.link_offsets[k], trees.link_offsets[k + 1]
-    return trees.ends.ends[first:last], trees.links[first_link:last_link]
+@kernel
+def _grow_leg(
+    rules: Rules, trees: SteeredTrees, event: Event, instance: int, marks: Marks, nodes: Array, used: int
+) -> tuple[int, Array]:
+    """Adds the nodes of one leg behind that of its root, where the event stays already."""
+    ends = trees.ends.ends[trees.ends.end_offsets[instance] : trees.ends.end_offsets[instance + 1]]
+    links = trees.links[trees.link_offsets[instance] : trees.link_offsets[instance + 1]]
+    root, flow = trees.ends.roots[instance], trees.ends.flow[instance]
+    marks.trees[0] += 1
+    tree = marks.trees[0]
+    branch(trees.ports, marks.branches, tree, root, links, ends, rules.flow_number_bits[flow])
+    nodes = with_room(nodes, used + len(links))
+    marks.step[root] = marks.stay[root]
+    for link in links:
+        broker, before = rules.link_target[link], marks.step[rules.link_source[link]]
+        stays = marks.branches.stays[broker] == tree
+        _mark(nodes, used, event.stamp, NONE, link)
+        nodes[used].sibling, nodes[before].child, nodes[used].before = nodes[before].child, used, before
+        nodes[used].flow, nodes[used].stays, nodes[used].wanted = flow, stays, 0
+        nodes[used].header = header_bytes(marks.branches.bits[broker]) if rules.headers[0] else 0
+        marks.step[broker] = used
+        if stays:
+            marks.stay[broker], marks.stayed[broker] = used, tree
+        used += 1
+    return used, nodes
 
 
 @kernel
 def ends_of_rows(rules: Rules, rows: Rows) -> Ends:
-    """Where the events of rows are to stay in steered flows, apart from where they are published."""
+    """Where the events of rows are to stay in steered flows, apart from where each leg begins."""
     marks, brokers = empty_marks(rules), rules.place.shape[1]
     wants, found = np.empty((3, 64), np.int64), np.empty(64, np.int64)
     offsets, end_offsets = np.zeros(len(rows.part) + 1, np.int64), np.zeros(64, np.int64)
@@ -270,18 +301,18 @@ def ends_of_rows(rules: Rules, rows: Rows) -> Ends:
     for row in range(len(rows.part)):
         for i in range(rows.offsets[row], rows.offsets[row + 1]):
             marks.held[rows.predicates[i]] = row + 1
-        entry = rules.publisher_broker[rows.publisher[row]]
         count, wants = wants_of(rules, rows, row, marks, wants)
         size, found = _found_ends(rules, rows, row, marks, wants, count, found)
         keys = np.sort(found[:size])
         for k in range(size):
-            flow, broker = keys[k] // brokers, keys[k] % brokers
-            if broker == entry or (k and keys[k] == keys[k - 1]):
+            leg, broker = keys[k] // brokers, keys[k] % brokers
+            flow, root = leg // brokers, leg % brokers
+            if broker == root or (k and keys[k] == keys[k - 1]):
                 continue
-            if instances == offsets[row] or flows[instances - 1] != flow:
+            if instances == offsets[row] or flows[instances - 1] != flow or roots[instances - 1] != root:
                 roots, flows = with_room(roots, instances + 1), with_room(flows, instances + 1)
                 end_offsets = with_room(end_offsets, instances + 2)
-                roots[instances], flows[instances] = entry, flow
+                roots[instances], flows[instances] = root, flow
                 instances += 1
             ends = with_room(ends, total + 1)
             ends[total] = broker
@@ -295,23 +326,58 @@ def ends_of_rows(rules: Rules, rows: Rows) -> Ends:
 def _found_ends(
     rules: Rules, rows: Rows, row: int, marks: Marks, wants: Array, count: int, found: Array
 ) -> tuple[int, Array]:
-    """The steered flow and the broker of each end, as one number, perhaps more than once: how many, and which."""
+    """The steered flow, the root of the leg and the broker of each end, as one number, perhaps more than once: how
+    many, and which."""
     brokers, size = rules.place.shape[1], 0
-    summarised = len(rules.has_summary) > 1
+    entry = rules.publisher_broker[rows.publisher[row]]
+    summarised, with_regions = len(rules.has_summary) > 1, len(rules.gateway) > 1
+    # First the summaries of regions, which say where legs may lead; then those of hosts
+    for turn in range(0 if with_regions else 1, 2 if summarised else 0):
+        for i in range(rows.offsets[row], rows.offsets[row + 1]):
+            predicate = rows.predicates[i]
+            for at in range(rules.summary_offsets[predicate], rules.summary_offsets[predicate + 1]):
+                flow, broker = rules.summary_flow[at], rules.summary_broker[at]
+                of_region = with_regions and rules.gateway[flow * brokers + broker] == broker
+                if of_region != (turn == 0) or not holds(marks, rules.flow_events[flow], row):
+                    continue
+                if of_region:
+                    marks.region[flow * brokers + broker] = row + 1
+                    if rules.gateway[flow * brokers + entry] != broker:
+                        found = with_room(found, size + 1)
+                        found[size] = (flow * brokers + entry) * brokers + broker
+                        size += 1
+                else:
+                    size, found = _add_end(rules, marks, row, entry, flow, broker, size, found)
     for want in range(count):
         flow = wants[0, want]
         if rules.flow_tree[flow] == NONE:
-            key = flow * brokers + rules.group_broker[rules.member_group[wants[1, want]]]
-            if not (summarised and rules.has_summary[key]):
-                found = with_room(found, size + 1)
-                found[size] = key
-                size += 1
-    for i in range(rows.offsets[row] if summarised else rows.offsets[row + 1], rows.offsets[row + 1]):
-        predicate = rows.predicates[i]
-        for at in range(rules.summary_offsets[predicate], rules.summary_offsets[predicate + 1]):
-            flow = rules.summary_flow[at]
-            if holds(marks, rules.flow_events[flow], row):
-                found = with_room(found, size + 1)
-                found[size] = flow * brokers + rules.summary_broker[at]
-                size += 1
+            broker = rules.group_broker[rules.member_group[wants[1, want]]]
+            key = flow * brokers + broker
+            by_row = summarised and rules.has_summary[key] and not (with_regions and rules.gateway[key] == broker)
+            if not by_row:
+                size, found = _add_end(rules, marks, row, entry, flow, broker, size, found)
+    return size, found
+
+
+@inlined
+def _add_end(
+    rules: Rules, marks: Marks, row: int, entry: int, flow: int, broker: int, size: int, found: Array
+) -> tuple[int, Array]:
+    """Adds an end of the first leg or, if it is in another region that the event goes to, of that region's leg, whose
+    gateway is then an end of the first."""
+    brokers = rules.place.shape[1]
+    found = with_room(found, size + 2)
+    gateway = rules.gateway[flow * brokers + broker] if len(rules.gateway) > 1 else NONE
+    if gateway == NONE or gateway == rules.gateway[flow * brokers + entry]:
+        found[size] = (flow * brokers + entry) * brokers + broker
+        size += 1
+    else:
+        at = flow * brokers + gateway
+        if len(rules.has_summary) == 1 or not rules.has_summary[at]:
+            found[size] = (flow * brokers + entry) * brokers + gateway
+            found[size + 1] = at * brokers + broker
+            size += 2
+        elif marks.region[at] == row + 1:
+            found[size] = at * brokers + broker
+            size += 1
     return size, found

@@ -1,8 +1,8 @@
 """The papers' claims, and what is to be said of each: computed from what was measured, never written down.
 
 A claim is *reproduced* if the mean over seeds is where the paper says, within the tolerance; *better* if it is beyond
-that, on the side that is better; else *not reproduced*. Where nothing was measured it is *not yet run*, and if there is
-no such experiment, that part is not built yet.
+that, on the side that is better; else *not reproduced*. Where nothing was measured it is *not yet run*, and *not built*
+if there is no such experiment yet.
 """
 
 import math
@@ -26,7 +26,7 @@ PAPERS = {
     "pruning": "Chen, Hu, Muthusamy, Jacobsen, Liu: Congestion Avoidance with Selective Filter Aggregation in "
     "Content-Based Routing Networks",
 }
-Kind = Literal["reproduced", "better", "not reproduced", "not yet run"]
+Kind = Literal["reproduced", "better", "not reproduced", "not yet run", "not built"]
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +96,7 @@ def judged(runs: Sequence[StoredRun]) -> list[Verdict]:
 
 def _judged(claim: Claim, run: StoredRun | None) -> Verdict:
     if not claim.built:
-        return Verdict(claim, "not yet run", None, f"the part that {claim.experiment} would try is not built yet")
+        return Verdict(claim, "not built", None, f"the part that {claim.experiment} would try is not built yet")
     if run is None or not run.rows:
         return Verdict(claim, "not yet run", None, f"run it: overstory lab run {claim.experiment}")
     refused = run.experiment.refuses(run.rows)
@@ -147,6 +147,7 @@ def _why(claim: Claim, kind: Kind, value: Estimate) -> str:
         "better": f"beyond what is claimed, {claim.relation} {allowed}, on the side that is better",
         "not reproduced": f"not {claim.relation} {allowed}",
         "not yet run": "",
+        "not built": "",
     }[kind]
     doubt = ", but its interval leaves that open" if leaves_open(claim, value) else ""
     return f"{measured}: {end}{doubt}."

@@ -7,6 +7,7 @@ from overstory.lab.experiment import Figure, Line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 # One colour and one mark for a name, in all figures.
 LOOKS = {
@@ -43,11 +44,12 @@ OTHERS = (
     ("#9c755f", "h"),
     ("#f28e2b", "X"),
 )
-SIZE = (5.2, 3.7)  # inches
+SIZE = (7.2, 4.3)  # inches, with room for the legend beside the axes
+APART = "flood"  # costs so much more than all else that it would press the others together: it has axes of its own
 MANY = 40  # points of a line that have no marks of their own
 STYLE: Any = {
     "font.family": "sans-serif",
-    "font.size": 9,
+    "font.size": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -80,15 +82,51 @@ def _draw(figure: Figure, out: StringIO | BytesIO, kind: str, metadata: dict[str
         from matplotlib.figure import Figure as Canvas
 
         canvas = Canvas(figsize=SIZE, layout="constrained")
-        axes = canvas.add_subplot()
-        (_bars if figure.bars else _curves)(axes, figure)
-        axes.set_title(figure.title, fontsize=10, fontweight="bold", loc="left")
+        (_draw_bars if figure.bars else _draw_curves)(canvas, figure)
         canvas.savefig(out, format=kind, dpi=160, metadata=metadata)
 
 
-def _curves(axes: "Axes", figure: Figure) -> None:
+def _draw_bars(canvas: "Canvas", figure: Figure) -> None:
+    axes = canvas.add_subplot()
+    _bars(axes, figure)
+    _title(axes, figure)
+
+
+def _draw_curves(canvas: "Canvas", figure: Figure) -> None:
+    """Flooding on axes of its own above the others, if there are others."""
+    high = [line for line in figure.lines if line.label == APART]
+    others = [line for line in figure.lines if line.label != APART]
+    if not high or not others:
+        axes = canvas.add_subplot()
+        _curves(axes, figure, figure.lines)
+        _title(axes, figure)
+        _legend(canvas, [axes])
+        return
+    above, below = canvas.subplots(2, 1, sharex=True, height_ratios=(1, 3))
+    _curves(below, figure, others)
+    _curves(above, figure, high)
+    above.set_xlabel("")
+    above.set_ylabel("")
+    _title(above, figure)
+    _legend(canvas, [above, below])
+
+
+def _title(axes: "Axes", figure: Figure) -> None:
+    axes.set_title(figure.title, fontsize=12, fontweight="bold", loc="left")
+
+
+def _legend(canvas: "Canvas", axes: "list[Axes]") -> None:
+    """Beside the axes, so that it lies on no line."""
+    found = [each.get_legend_handles_labels() for each in axes]
+    handles = [handle for each, _ in found for handle in each]
+    labels = [str(label) for _, each in found for label in each]
+    if handles:
+        canvas.legend(handles, labels, loc="outside right upper", frameon=False, handlelength=1.6)
+
+
+def _curves(axes: "Axes", figure: Figure, lines: list[Line]) -> None:
     spare = iter(OTHERS * 3)
-    for line in figure.lines:
+    for line in lines:
         colour, mark = LOOKS.get(line.label) or next(spare)
         width = 2.0 if mark == "*" else 1.3
         # What is never negative is not shown as if it could be
@@ -116,8 +154,6 @@ def _curves(axes: "Axes", figure: Figure) -> None:
         axes.set_xscale("log")
     if figure.log_y:
         axes.set_yscale("log")
-    if figure.lines:
-        axes.legend(fontsize=7.5, ncols=2, handlelength=1.6, framealpha=0.8, edgecolor="none")
 
 
 def _bars(axes: "Axes", figure: Figure) -> None:

@@ -48,7 +48,7 @@ def topohub_network(name: str, price_by: PriceBy = "hop") -> Topology:
         lengths[keep] / KILOMETRES_PER_MILLISECOND,
         {"topology": name, "topology_price_by": price_by},
     )
-    return _connected(topology, name)
+    return connected(topology, name)
 
 
 @cache
@@ -98,7 +98,7 @@ def graphml(path: Path) -> Topology:
         ids if len(set(ids)) == len(ids) else None,
         (*links.notes, *_unused(path, nodes)),
     )
-    return _connected(topology, str(path), links.one_way)
+    return connected(topology, str(path), links.one_way)
 
 
 def _unused(path: Path, nodes: Sequence[dict[str, Any]]) -> list[str]:
@@ -145,7 +145,7 @@ def _coordinate(nodes: Sequence[dict[str, Any]], name: str) -> Floats | None:
     return np.array(values, np.float64)
 
 
-def _connected(topology: Topology, name: str, one_way: int = 0) -> Topology:
+def connected(topology: Topology, name: str, one_way: int = 0) -> Topology:
     parts = np.bincount(components(topology.brokers, topology.sources, topology.targets))
     if len(parts) > 1:
         sizes = ", ".join(map(str, sorted(parts.tolist(), reverse=True)[:5])) + (", …" if len(parts) > 5 else "")

@@ -17,7 +17,8 @@ from overstory.lab.measuring import Estimate
 from overstory.lab.store import put_file, table_of
 from overstory.lab.stored_runs import StoredRun
 
-KINDS = ("reproduced", "better", "not reproduced", "not yet run")
+KINDS = ("reproduced", "better", "not reproduced", "not yet run", "not built")
+UNSEEN = KINDS[3:]
 STYLE = Path(__file__).with_name("report.css")
 MOST_TOLD = 10  # failures and changes of an experiment
 
@@ -45,9 +46,7 @@ def _parquet(rows: Sequence[Row]) -> bytes:
 
 
 def _page(store: Path, runs: Sequence[StoredRun], verdicts: Sequence[Verdict], figures: dict[str, list[Figure]]) -> str:
-    counts = "".join(
-        f"<span>{_badge(kind)} {sum(verdict.kind == kind for verdict in verdicts)}</span>" for kind in KINDS
-    )
+    counts = "".join(_count(kind, verdicts) for kind in KINDS)
     links = "".join(f'<a href="#{run.experiment.name}">{run.experiment.name}</a>' for run in runs)
     claims = "".join(
         _claims(paper, [verdict for verdict in verdicts if verdict.claim.paper == paper]) for paper in PAPERS
@@ -80,17 +79,34 @@ tolerance. Intervals are of 95 % confidence.</p>
 """
 
 
-def _badge(kind: str) -> str:
-    return f'<span class="verdict {kind.replace(" ", "-")}">{kind}</span>'
+def _badge(kind: str, quick: bool = False) -> str:
+    """A verdict; that of a quick run is grey, since it says little."""
+    return f'<span class="verdict {kind.replace(" ", "-")}{" quick" * quick}">{kind}</span>'
+
+
+def _count(kind: str, verdicts: Sequence[Verdict]) -> str:
+    """How many claims have a verdict, and how many of these have it from a quick run."""
+    mine = [verdict for verdict in verdicts if verdict.kind == kind]
+    quick = sum(_is_quick(verdict) for verdict in mine)
+    told = f", {quick} by quick runs" if quick else ""
+    return f"<span>{_badge(kind, quick == len(mine) > 0)} {len(mine)}{told}</span>"
+
+
+def _is_quick(verdict: Verdict) -> bool:
+    return verdict.quick and verdict.measured is not None
 
 
 def _claims(paper: str, verdicts: Sequence[Verdict]) -> str:
     rows = "".join(map(_claim, verdicts))
-    table = f"""<div class="card"><table>
-<thead><tr><th>claim</th><th>figure</th><th>claimed</th><th>measured</th><th>verdict</th></tr></thead>
+    table = f"""<div class="card"><table class="claims">
+<thead><tr><th>claim</th><th>verdict</th><th>measured</th><th>claimed</th><th>figure</th></tr></thead>
 <tbody>{rows}</tbody></table></div>"""
-    if all(verdict.kind == "not yet run" for verdict in verdicts):
-        table = f"<details><summary>{len(verdicts)} claims, none of them run yet</summary>{table}</details>"
+    if all(verdict.kind in UNSEEN for verdict in verdicts):
+        built = sum(verdict.kind == UNSEEN[0] for verdict in verdicts)
+        told = (
+            "none of them run yet" if built == len(verdicts) else f"{len(verdicts) - built} of parts that are not built"
+        )
+        table = f"<details><summary>{len(verdicts)} claims, {told}</summary>{table}</details>"
     return f"<h2>{escape(PAPERS[paper])}</h2>{table}"
 
 
@@ -99,14 +115,14 @@ def _claim(verdict: Verdict) -> str:
     reading = f'<span class="more">Read as: {escape(claim.reading)}</span>' if claim.reading else ""
     others = "; ".join(f"{name}: {_number(value)}" for name, value in verdict.others.items() if value is not None)
     other = f'<span class="more">Otherwise: {escape(others)}</span>' if others else ""
-    quick = ' <span class="more">a quick run</span>' if verdict.quick and verdict.measured else ""
+    quick = '<span class="more">a quick run</span>' if _is_quick(verdict) else ""
     where = f'<a href="#{claim.experiment}">{claim.experiment}</a>' if verdict.measured else escape(claim.experiment)
     return f"""<tr id="claim-{claim.name}">
 <td>{escape(claim.statement)}{reading}{other}</td>
-<td>{escape(claim.figure)}<span class="more">{where}</span></td>
-<td>{escape(claim.spoken())}</td>
-<td class="number">{_number(verdict.measured)}{quick}</td>
-<td>{_badge(verdict.kind)}<span class="more">{escape(verdict.why)}</span></td>
+<td data-head="verdict">{_badge(verdict.kind, _is_quick(verdict))}<span class="more">{escape(verdict.why)}</span></td>
+<td data-head="measured" class="number">{_number(verdict.measured)}{quick}</td>
+<td data-head="claimed">{escape(claim.spoken())}</td>
+<td data-head="figure">{escape(claim.figure)}<span class="more">{where}</span></td>
 </tr>"""
 
 
@@ -126,7 +142,8 @@ def _section(run: StoredRun, figures: Sequence[Figure]) -> str:
         "from": source,
         "cells": f"{there}, {'quick' if run.last.quick else 'full'}, {computed:,.0f} s of computing",
         "seeds": seeds,
-        "parameters": ", ".join(f"{key}={value}" for key, value in run.last.parameters.items()) or "none",
+        "parameters": ", ".join(f"{key}={value}" for key, value in run.last.parameters.items() if value != "")
+        or "none",
     }
     listed = "".join(f"<dt>{key}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
     drawn = "".join(_drawn(figure) for figure in figures)

@@ -20,7 +20,8 @@ from overstory.model.plan import Value
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard
 from overstory.pipeline.workbench import Workbench
-from overstory.planners.chains import make_plan
+from overstory.planners.chains import chain_named, make_plan
+from overstory.planners.own import code_of
 from overstory.planners.references import REFERENCES, score_reference
 
 PAPER = "routing-trees"
@@ -53,6 +54,15 @@ def cells(scenarios: Sequence[Settings], planners: Sequence[Settings]) -> Iterat
     for scenario in scenarios:
         for planner in planners:
             yield USUAL | scenario | planner
+
+
+def others(names: Value) -> list[Settings]:
+    """Settings of planners that a user names, with commas between them. What the lab knows of code is ours alone, so
+    those of others have a fingerprint of theirs among the settings: a change of it makes other cells."""
+    wanted = [name.strip() for name in str(names).split(",") if name.strip()]
+    for name in wanted:
+        chain_named(name)  # which must be one
+    return [{"planner": name, "code": code_of(name)} for name in wanted]
 
 
 def run(settings: Settings) -> list[Row]:

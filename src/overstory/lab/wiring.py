@@ -1,7 +1,8 @@
 """Routers joined by links that keep their order and nothing else: no clock, no queues, no loss.
 
 A router's outputs go onto the links at once. ``settle`` delivers messages in the order in which they were sent, over
-all links, until none is left. Whoever wants another order calls ``deliver`` for the links of his choice.
+all links, until none is left. Whoever wants another order calls ``deliver`` for the links of his choice. Work that
+takes long (``routing.work``) waits on a link from a broker to WORK: to deliver there is to do a slice of it.
 """
 
 import random
@@ -11,15 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.kernels.nothing import NONE
 from overstory.matching import Batch
 from overstory.model.values import Attributes
 from overstory.routing.frames import Frames, Routed
-from overstory.routing.messages import Drained, Held, Message, Output, Released, Send
+from overstory.routing.messages import Drained, Held, Key, Message, Output, Released, Send, Served
 from overstory.routing.policy import Policy
-from overstory.routing.router import Router
+from overstory.routing.router import SLICE, Router
 from overstory.routing.share import Share
 
 Link = tuple[int, int]
+WORK = NONE  # where the work of a broker waits, as if it were a neighbour
 
 
 class Crossing(NamedTuple):
@@ -50,13 +53,22 @@ class Wiring:
         policy: Policy,
         lease: float = float("inf"),
         prepare: Callable[[Mapping[int, Router]], None] | None = None,
+        slice_: int = SLICE,
+        tells_served: bool = False,
     ) -> None:
-        """``prepare`` may tell the routers something before they know of any neighbour or epoch."""
-        self.routers = {broker: Router(broker, policy, lease) for broker in shares}
+        """``prepare`` may tell the routers something before they know of any neighbour or epoch.
+
+        ``slice_`` is how much work routers do at once.
+        """
+        self.slice, self.tells_served = slice_, tells_served
+        self.routers = {
+            broker: Router(broker, policy, lease, slice_=slice_, tells_served=tells_served) for broker in shares
+        }
         self.links: dict[Link, deque[Message | Frames]] = defaultdict(deque)
         self.held: list[tuple[int, int]] = []  # broker, epoch
         self.drained: list[tuple[int, int]] = []
         self.recovering: Container[int] = ()  # brokers that have restarted and lack epochs, whose events they lose
+        self._working: dict[int, None] = {}  # brokers that may have work to do
         self._sent: deque[Link] = deque()  # the link of each message, in the order in which messages were sent
         if prepare is not None:
             prepare(self.routers)
@@ -94,11 +106,18 @@ class Wiring:
                 self.held.append((broker, output.epoch))
             elif isinstance(output, Drained):
                 self.drained.append((broker, output.epoch))
+            elif isinstance(output, Served):
+                self.on_served(broker, output.key)
             elif isinstance(output, Released):
                 self.carry(broker, output.frames, output.routed)
+        if self.routers[broker].has_work:
+            self._working[broker] = None
 
     def on_send(self, source: int, target: int, message: Message) -> None:
         """Hears of every control message when it is sent."""
+
+    def on_served(self, broker: int, key: Key) -> None:
+        """Hears of every subscription of a client of the broker that the whole network serves."""
 
     def on_crossing(self, crossing: Crossing) -> None:
         """Hears of every copy that is sent to a broker."""
@@ -136,8 +155,13 @@ class Wiring:
                 self.on_delivery(broker, Delivery(event, peer, flows, got))
 
     def deliver(self, link: Link) -> None:
-        """Delivers the next message on the link."""
-        message, (source, target) = self.links[link].popleft(), link
+        """Delivers the next message on the link, or lets a broker do a slice of its work."""
+        source, target = link
+        if target == WORK:
+            self._working.pop(source, None)
+            self.do(source, self.routers[source].work(max(self.slice, 1)))
+            return
+        message = self.links[link].popleft()
         if isinstance(message, Frames):
             state = self.routers[target].state
             # A steered frame that took longer than anybody waited for it comes to an epoch that has gone
@@ -148,14 +172,20 @@ class Wiring:
             self.do(target, self.routers[target].receive(source, message))
 
     def busy(self) -> list[Link]:
-        """The links that have something to deliver."""
-        return sorted(link for link, queue in self.links.items() if queue)
+        """The links that have something to deliver; of a broker that has work to do, that to WORK."""
+        working = [(broker, WORK) for broker in self._working if self.routers[broker].has_work]
+        return sorted([*working, *(link for link, queue in self.links.items() if queue)])
 
     def settle(self, dice: random.Random | None = None) -> None:
         """Delivers messages until none is left: in the order in which they were sent, or from links drawn by chance."""
         while dice is not None and (busy := self.busy()):
             self.deliver(dice.choice(busy))
-        while self._sent:
+        while self._sent or self._working:
+            while self._working:
+                broker = next(iter(self._working))
+                self.deliver((broker, WORK))
+            if not self._sent:
+                break
             link = self._sent.popleft()
             if self.links[link]:  # else somebody has delivered it by hand
                 self.deliver(link)

@@ -53,6 +53,16 @@ class LoadChange(NamedTuple):
     after: int
 
 
+class RegionChange(NamedTuple):
+    """A broker that is in another region of a steered flow; None where the flow of a plan has no regions."""
+
+    first: int | None  # the flow
+    second: int | None
+    broker: int
+    before: int | None  # the gateway
+    after: int | None
+
+
 class Difference(NamedTuple):
     trees: list[TreeChange]  # those with other links or other members, most changed links first
     same_trees: int
@@ -61,6 +71,7 @@ class Difference(NamedTuple):
     clients: list[ClientMove]
     filters: list[FilterChange]
     loads: list[LoadChange]
+    regions: list[RegionChange]
 
 
 class Pairs(NamedTuple):
@@ -95,6 +106,7 @@ def difference(one: Plan, other: Plan) -> Difference:
         clients=_moves(one, other),
         filters=_filter_changes(one, other, labels),
         loads=_load_changes(one, other),
+        regions=_region_changes(one, other, labels),
     )
 
 
@@ -117,7 +129,7 @@ def paired(one: Plan, other: Plan) -> Pairs:
 
 
 def _flows(plan: Plan) -> Ints:
-    tables = (plan.flows, plan.members, plan.trees, plan.filters)
+    tables = (plan.flows, plan.members, plan.trees, plan.filters, plan.regions)
     return np.unique(np.concatenate([rows["flow"].to_numpy() for rows in tables]))
 
 
@@ -261,6 +273,21 @@ def _filter_changes(one: Plan, other: Plan, labels: _Labels) -> list[FilterChang
             texts[1][at].as_py(),
         )
         for at in changed
+    ]
+
+
+def _region_changes(one: Plan, other: Plan, labels: _Labels) -> list[RegionChange]:
+    """Ascending by tree, then by broker."""
+    known: list[dict[tuple[int, int], int]] = []
+    for side, plan in enumerate((one, other)):
+        flows = labels.of(side, plan.regions["flow"].to_numpy()).tolist()
+        brokers, gateways = (plan.regions[name].to_pylist() for name in ("broker", "gateway"))
+        known.append(dict(zip(zip(flows, brokers, strict=True), gateways, strict=True)))
+    before, after = known
+    return [
+        RegionChange(*labels.of_label[label], broker, before.get((label, broker)), after.get((label, broker)))
+        for label, broker in sorted(before.keys() | after.keys())
+        if before.get((label, broker)) != after.get((label, broker))
     ]
 
 

@@ -1,7 +1,7 @@
 """A plan: how every event reaches its subscribers. A folder, so that planners and brokers meet in nothing else."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ from overstory.model.folders import (
     write_table,
     written_whole,
 )
-from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PATHS, PLAN_TABLES, TREES
+from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, MEMBERS, PATHS, PLAN_TABLES, REGIONS, TREES
 
 HEADER_FILE = KNOWN_BY[PLAN]
 OLD_NAME_OF_PATHS = "steered"  # when there was one kind of steered flow
@@ -34,6 +34,16 @@ STEERING = {  # what a header may say of steering, estimated on the events that 
     "header_bytes": "bytes of a copy between brokers that say how its tree goes on; only where headers are priced",
     "entries": "entries between brokers; only where upkeep is priced",
     "entries_of_one_tree": "the same of the one tree",
+}
+
+ATTACHING = {  # what a header may say of clients that a planner moved: shares are of the cost before, as estimated
+    "clients": "those whose moves save most",
+    "from": "their brokers before",
+    "to": "and now",
+    "saved": "the share of the cost that each of these moves saves",
+    "moves": "so many moves, from 0 to all",
+    "cost": "what is left of the cost after so many",
+    "full": "brokers whose capacity binds",
 }
 
 
@@ -59,6 +69,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alternatives: dict[str, float] = {}  # what the planner compared: the cost of each, where that of its choice is 1
     format_version: int = FORMAT_VERSION
     unmet: tuple[str, ...] = ()  # what was asked for and not reached, in words: then this is the best that was found
+    attaching: dict[str, list[float]] = {}  # what moving clients saves, where the planner told: see ATTACHING
     steering: dict[str, float] = {}  # what steering saves and takes, where the planner chose to steer: see STEERING
 
 
@@ -70,11 +81,12 @@ class Plan:
     members: pa.Table
     trees: pa.Table
     filters: pa.Table
+    regions: pa.Table = field(default_factory=REGIONS.schema.empty_table)
 
     @classmethod
     def of(cls, header: Header, tables: Mapping[str, pa.Table]) -> "Plan":
         """Tables that are not given are empty."""
-        every = (ATTACHMENTS, FLOWS, MEMBERS, TREES, FILTERS)
+        every = (ATTACHMENTS, FLOWS, MEMBERS, TREES, FILTERS, REGIONS)
         return cls(header, *[each.completed(tables.get(each.name, each.schema.empty_table())) for each in every])
 
     def write(self, folder: Path) -> None:
@@ -82,7 +94,13 @@ class Plan:
             header = msgspec.json.format(msgspec.json.encode(self.header, order="deterministic"))
             (unfinished / HEADER_FILE).write_bytes(header + b"\n")
             for name, table in PLAN_TABLES.items():
-                write_table(unfinished, table, getattr(self, name))
+                rows = getattr(self, name)
+                if rows.num_rows or not table.optional:
+                    write_table(unfinished, table, rows)
+
+    def headed(self, header: Header) -> "Plan":
+        """The same plan with another header."""
+        return replace(self, header=header)
 
 
 def read_plan(folder: Path) -> Plan:

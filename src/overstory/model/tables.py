@@ -209,7 +209,8 @@ TREES = Table(
 FILTERS = Table(
     "filters",
     "what crosses a directed link in a flow, where it is not exactly what members behind it want; in a steered flow, "
-    "from a broker to itself: the summary of what its members want, by which publishing brokers choose the ends",
+    "from a broker to itself: the summary of what its members want, by which publishing brokers choose the ends; from "
+    "a gateway to itself: the summary of its region",
     (
         Column("flow", ID, "the flow"),
         Column("source", ID, "where the link begins"),
@@ -217,7 +218,18 @@ FILTERS = Table(
         Column("filter", TEXT, "what crosses"),
     ),
 )
-PLAN_TABLES = {each.name: each for each in (ATTACHMENTS, FLOWS, MEMBERS, TREES, FILTERS)}
+REGIONS = Table(
+    "regions",
+    "the regions of steered flows: every broker is in one, which has the name of its gateway; a flow without rows here "
+    "has no regions",
+    (
+        Column("flow", ID, "a steered flow"),
+        Column("broker", ID, "a broker of the region"),
+        Column("gateway", ID, "the broker of the region that events from other regions go to first"),
+    ),
+    optional=True,
+)
+PLAN_TABLES = {each.name: each for each in (ATTACHMENTS, FLOWS, MEMBERS, TREES, FILTERS, REGIONS)}
 KINDS = TREE, PATHS, STEINER = "tree", "paths", "steiner"
 STEERED = (PATHS, STEINER)  # the kinds without a tree of their own
 LISTED, ALL = "listed", "all"  # which subscriptions are members of a flow

@@ -28,6 +28,8 @@ from overstory.kernels.holding import (
 )
 from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import root_forest
+from overstory.model.plan import Plan
+from overstory.model.regions import gateway_positions, regions_of
 from overstory.pipeline.comparing import Comparing, conjunction
 from overstory.pipeline.forest import both_ways
 from overstory.pipeline.lookups import looked_up
@@ -64,11 +66,13 @@ class Coverage:
         targets = plan.filters["target"].to_numpy()[rows]
         to_broker = np.isin(targets, wanted.scenario.network.ids)
         summary = plan.filters["source"].to_numpy()[rows] == targets
+        of_region = summary & is_region_summary(plan, rows)
         lost: dict[int, int] = {}
         for asked in (
             behind_links(wanted, rows[to_broker & ~summary]),
             behind_access(wanted, rows[~to_broker]),
-            behind_summaries(wanted, rows[summary]),
+            behind_summaries(wanted, rows[summary & ~of_region]),
+            behind_regions(wanted, rows[of_region]),
         ):
             lost |= self._lost(asked)
         ids = plan.members["subscription"].to_numpy()
@@ -208,6 +212,23 @@ def behind_summaries(wanted: Wanted, rows: Ints) -> Asked:
     """What summaries of hosts must cover. Groups are the members at one broker in one flow."""
     brokers = wanted.scenario.network.positions(wanted.plan.filters["target"].to_numpy()[rows])
     return _behind(wanted, rows, brokers, wanted.broker)
+
+
+def is_region_summary(plan: Plan, rows: Ints) -> NDArray[np.bool_]:
+    """Whether rows that are summaries are those of regions."""
+    of_region = {(flow, gateway) for flow, gateways in regions_of(plan).items() for gateway in gateways.values()}
+    flows, sources = (plan.filters[name].to_numpy()[rows].tolist() for name in ("flow", "source"))
+    return np.array([each in of_region for each in zip(flows, sources, strict=True)], bool)
+
+
+def behind_regions(wanted: Wanted, rows: Ints) -> Asked:
+    """What summaries of regions must cover. Groups are the members in one region of one flow."""
+    network, regions = wanted.scenario.network, regions_of(wanted.plan)
+    region = np.full(len(wanted.broker), NONE)
+    for flow, gateway_of in regions.items():
+        mine = wanted.flow == wanted.flow_numbers(np.array([flow]))[0]
+        region[mine] = gateway_positions(network, gateway_of)[wanted.broker[mine]]
+    return _behind(wanted, rows, network.positions(wanted.plan.filters["target"].to_numpy()[rows]), region)
 
 
 def _behind(wanted: Wanted, rows: Ints, place: Ints, member_place: Ints) -> Asked:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from overstory.filters import parse_filter
 from overstory.kernels.forest import Forest
-from overstory.kernels.metering import Rules
+from overstory.kernels.metering import EVERY, Rules
 from overstory.kernels.nothing import NONE
 from overstory.matching import CoveringIndex
 from overstory.matching.covering import covering_pairs
@@ -34,8 +34,16 @@ from overstory.matching.reading import Reading
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.pipeline.columns import texts_of
-from overstory.pipeline.rules import Metered
-from overstory.pipeline.summaries import is_steered, is_summarised, summary_entries
+from overstory.pipeline.rules import Metered, listed
+from overstory.pipeline.summaries import (
+    Places,
+    Summaries,
+    is_gateway,
+    is_steered,
+    is_summarised,
+    summary_entries,
+    with_rows,
+)
 
 Ints = NDArray[np.int64]
 AT_ONCE = 1 << 22  # pairs of a broker and a covering filter that are looked at together
@@ -56,9 +64,7 @@ def entries_of(plan: Plan, metered: Metered, priced: bool = True) -> Entries:
     cover which is then worth its time only to those who want to see it."""
     rules = metered.rules
     associations = int(plan.flows["associations"].to_numpy().sum())
-    numbers, wanted = np.unique(
-        np.repeat(np.arange(len(rules.member_offsets) - 1), np.diff(rules.member_offsets)), return_inverse=True
-    )
+    numbers, wanted = _filters_of(rules)
     clients = clients_of_flows(rules)
     if not priced and len(numbers) > MOST_UNPRICED:
         return Entries(None, None, associations, clients)
@@ -70,6 +76,24 @@ def entries_of(plan: Plan, metered: Metered, priced: bool = True) -> Entries:
         associations,
         clients,
     )
+
+
+def _filters_of(rules: Rules) -> tuple[Ints, Ints]:
+    """The predicates that are filters of members, and by member which of them."""
+    predicate = np.repeat(np.arange(len(rules.member_offsets) - 1), np.diff(rules.member_offsets))
+    numbers, which = np.unique(predicate, return_inverse=True)
+    return numbers, which
+
+
+def entries_for(scenario: Scenario, plan: Plan, known: Metered) -> Entries:
+    """The entries of a plan. Where flows serve everybody, members are listed first; not so where nobody pays for
+    entries and there are many pairs of a flow and a filter."""
+    priced = is_priced(scenario)
+    curved = bool(scenario.settings.curves.upkeep)
+    pairs = plan.flows.num_rows * len(np.flatnonzero(np.diff(known.rules.member_offsets)))
+    if not priced and not curved and (known.rules.member_flow == EVERY).any() and pairs > MOST_UNPRICED:
+        return Entries(None, None, int(plan.flows["associations"].to_numpy().sum()))
+    return entries_of(plan, listed(scenario, plan, known), priced)
 
 
 def clients_of_flows(rules: Rules) -> tuple[int, ...]:
@@ -179,17 +203,42 @@ def _spread(counts: Ints) -> tuple[Ints, Ints]:
 
 def _steered_entries(metered: Metered, wanted: Ints, covers: Covers) -> int:
     """On the ways of summaries to publishing brokers."""
+    return summary_entries(metered, *_unsummarised(metered, wanted, covers))
+
+
+def steered_summaries(metered: Metered) -> Summaries:
+    """The summaries of a plan's steered flows: all that brokers tell others, of hosts and of regions."""
+    numbers, wanted = _filters_of(metered.rules)
+    covers = covers_of(tuple(metered.predicates.texts[number] for number in numbers.tolist()))
+    return with_rows(metered, *_unsummarised(metered, covers.same[wanted], covers))
+
+
+def _unsummarised(metered: Metered, wanted: Ints, covers: Covers) -> tuple[Places, Places]:
+    """The filters that are not covered, of hosts and of regions that have no summary row."""
     rules, brokers = metered.rules, metered.rules.place.shape[1]
     places = rules.member_flow * brokers + rules.group_broker[rules.member_group]
-    mine = is_steered(metered)[rules.member_flow]
-    mine[mine] = ~is_summarised(metered, places[mine])
-    place, which = np.unique(places[mine], return_inverse=True)
-    keys, _ = _distinct(which.reshape(-1), wanted[mine], len(covers.same))
+    steered = is_steered(metered)[rules.member_flow]
+    # The row of a gateway is that of its region: what the gateway's own members want is not summarised
+    alone = steered.copy()
+    alone[steered] = ~is_summarised(metered, places[steered]) | is_gateway(rules, places[steered])
+    hosts = _uncovered(places[alone], wanted[alone], covers)
+    if len(rules.gateway) == 1:
+        return hosts, Places(places[:0], places[:0])
+    gateway = rules.gateway[places]
+    regional = steered & (gateway != NONE)
+    regions = rules.member_flow * brokers + gateway
+    regional[regional] = ~is_summarised(metered, regions[regional])
+    return hosts, _uncovered(regions[regional], wanted[regional], covers)
+
+
+def _uncovered(places: Ints, wanted: Ints, covers: Covers) -> Places:
+    """How many of the filters in each place no other one there covers."""
+    place, which = np.unique(places, return_inverse=True)
+    keys, _ = _distinct(which.reshape(-1), wanted, len(covers.same))
     covered = np.zeros(len(keys), bool)
     for places_covered, _ in _covering(keys, covers):
         covered[places_covered] = True
-    counts = np.bincount(keys[~covered] // max(len(covers.same), 1), minlength=len(place))
-    return summary_entries(metered, place, counts)
+    return Places(place, np.bincount(keys[~covered] // max(len(covers.same), 1), minlength=len(place)))
 
 
 def _core_entries(rules: Rules, wanted: Ints, covers: Covers) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from overstory.filters import parse_filter
 from overstory.kernels.metering import NONE
 from overstory.model.plan import Plan
+from overstory.model.regions import gateway_positions, regions_of
 from overstory.model.scenario import Scenario
 from overstory.model.tables import ALL, STEERED, WHOLE
 from overstory.pipeline.lookups import pairs_looked_up
@@ -111,6 +112,17 @@ class Numbered:
         """By flow: whether it is steered, and its frames are numbered."""
         said: NDArray[np.bool_] = np.asarray(pc.fill_null(self.plan.flows["ordered"], False))
         return self.steered & said
+
+    @cached_property
+    def gateways(self) -> Ints:
+        """By flow and position of a broker, the position of its gateway, NONE in flows without regions; of length one
+        if no flow has regions."""
+        regions, brokers = regions_of(self.plan), len(self.network)
+        found = np.full(len(self.flow_ids) * brokers if regions else 1, NONE, np.int64)
+        for flow, gateway_of in regions.items():
+            first = int(self.flows(np.array([flow]))[0]) * brokers
+            found[first : first + brokers] = gateway_positions(self.network, gateway_of)
+        return found
 
 
 def _is(column: pa.ChunkedArray, value: str) -> NDArray[np.bool_]:

@@ -31,7 +31,7 @@ from overstory.pipeline.bursts import Burst, bursts_of, check
 from overstory.pipeline.cache import Arrays, Cache, digest_of
 from overstory.pipeline.candidates import DELAY, Candidates, candidates_on, limits_of, reach_of
 from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
-from overstory.pipeline.entries import MOST_UNPRICED, entries_of, is_priced
+from overstory.pipeline.entries import MOST_UNPRICED, entries_for
 from overstory.pipeline.histograms import (
     ChannelOf,
     Channels,
@@ -43,11 +43,13 @@ from overstory.pipeline.histograms import (
     told_of,
 )
 from overstory.pipeline.history import problems_of_changes
+from overstory.pipeline.interests import Csr, Interests, Partners, counted_on, interests_from, partners_on
+from overstory.pipeline.joint_bound import extended, is_small
 from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.match import BROKER, FIT, HELD_OUT, ddl, opened, reduced, ship, split
 from overstory.pipeline.match import ROWS as COLUMNS
 from overstory.pipeline.predicates import Predicates, distinct, index_of
-from overstory.pipeline.rules import Metered, listed, metered
+from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sample_of
 from overstory.pipeline.score import scorecard, totals_of
 from overstory.pipeline.steiner import Crossings, card_of, crossings_of, without_links
@@ -364,11 +366,26 @@ class Pipeline:
         known, totals = self._counted(scenario, plan)
         bound = self.bound(scenario, plan, known, effort)
         with self.clock.step("counting entries"):
-            entries = entries_of(plan, listed(scenario, plan, known), is_priced(scenario))
+            entries = entries_for(scenario, plan, known)
         if entries.core is None:
             self.note(f"entries are not counted: upkeep is free, and there are more than {MOST_UNPRICED:,} filters")
-        least, messages = self.least_access(scenario), count_messages()
+        least, messages = self.least_total(scenario, effort), count_messages()
         return Score(*scorecard(scenario, plan, known, totals, entries, bound, least, messages))
+
+    def least_total(self, scenario: Scenario, effort: int = EFFORT) -> Fraction:
+        """What no plan undercuts, wherever it attaches clients: the larger of the cheapest access of everyone, and a
+        bound on access and core together, where the network with all access links is not too large for that."""
+        alone = Fraction(scenario.settings.prices.access) * self.least_access(scenario)
+        if not scenario.settings.prices.access or not is_small(scenario):
+            return alone
+
+        def joint_now(scenario: Scenario) -> str:
+            known, network = extended(scenario, self.publishers(scenario))
+            rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
+            with self._step("bounding access and core together"):
+                return str(bound_of(rows, known, network, effort).whole)
+
+        return max(alone, Fraction(self.remembered(scenario, "joint", joint_now, effort, shape=str)))
 
     def least_access(self, scenario: Scenario) -> Fraction:
         """The cheapest access of everyone, wherever clients are attached; 0 where access costs nothing."""
@@ -387,7 +404,7 @@ class Pipeline:
         known, totals = self._counted(scenario, base)
         crossings = self.steiner(scenario, base.attachments, tree_effort)
         bound = self.bound(scenario, base, known, effort)
-        return card_of(scenario, base, known, totals, crossings, bound, self.least_access(scenario))
+        return card_of(scenario, base, known, totals, crossings, bound, self.least_total(scenario, effort))
 
     def _counted(self, scenario: Scenario, plan: Plan) -> tuple[Metered, Totals]:
         with self.clock.step("checking the plan"):
@@ -453,6 +470,17 @@ class Pipeline:
             with self._step("taking some events"):
                 self._some_events[key] = some_on(self.events(scenario), part, most)
         return self._some_events[key]
+
+    def interests(self, scenario: Scenario) -> Interests:
+        """For planners: the topics that each subscription wants, and what each topic comes to."""
+        self.validate(scenario)
+        with self._step("reading interests"):
+            return interests_from(scenario, counted_on(self.events(scenario)))
+
+    def partners(self, scenario: Scenario, interests: Csr, most: int) -> Partners:
+        """For planners: of each topic the others that most of its users want as well."""
+        with self._step("counting common interests"):
+            return partners_on(self.spark, interests, most)
 
     def trial(self, scenario: Scenario, tables: Mapping[str, pa.Table], part: int, most: int) -> Trial:
         """For planners: what a plan costs on some events of that part, scaled up to the log."""

@@ -41,8 +41,9 @@ class Metered:
     @cached_property
     def steering(self) -> Steering:
         """What the trees of steered flows are found with. On a large network it takes a while, so it is made late."""
-        hosts = np.unique(np.concatenate([self.rules.group_broker, self.rules.summary_broker]))
-        return steering_of(self.given, self.rules.publisher_broker, hosts)
+        gateways = self.rules.gateway[self.rules.gateway != NONE]
+        hosts = np.unique(np.concatenate([self.rules.group_broker, self.rules.summary_broker, gateways]))
+        return steering_of(self.given, np.union1d(self.rules.publisher_broker, gateways), hosts)
 
 
 def metered(scenario: Scenario, plan: Plan, publishers: Ints) -> Metered:
@@ -105,6 +106,7 @@ def _rules(given: Numbered, groups: Groups, publishers: Ints, up: Toll) -> Rules
         headers=np.array([given.scenario.settings.headers]),
         flow_number_bits=np.where(given.ordered, NUMBER_BITS, 0),
         **_summaries(given),
+        gateway=given.gateways,
     )
 
 

@@ -138,18 +138,17 @@ def scorecard(
     totals: Totals,
     entries: Entries,
     bound: Bound,
-    least_access: Fraction = Fraction(0),
+    least_total: Fraction = Fraction(0),
     messages: int | None = None,
 ) -> tuple[Scorecard, Traffic]:
-    """``least_access`` is that of everyone, attached anywhere, without the price of access; ``messages`` are those that
-    changes send, which only a replay can count, None: nobody has counted them."""
+    """``least_total`` is what no plan undercuts, wherever it attaches clients; ``messages`` are those that changes
+    send, which only a replay can count, None: nobody has counted them."""
     costs = costs_of(scenario, metered, totals, entries, messages or 0)
     core, per_byte = sum(costs.core, Fraction(0)), Fraction(scenario.settings.prices.core)
     flood = flood_cost(scenario.network, metered.rules.publisher_broker, totals.publisher_bytes.sum(axis=0))
     counts = totals.counts.sum(axis=0)
     mean_delay, max_delay = _delays(metered, totals)
     limits = measured(scenario, plan, metered, totals)
-    least = Fraction(scenario.settings.prices.access) * least_access
     traffic = Traffic(totals.link_frames.sum(axis=0), totals.link_bytes.sum(axis=0))
     card = Scorecard(
         cost=rounded(costs.whole),
@@ -164,8 +163,8 @@ def scorecard(
         lower_bound_estimate=None if bound.estimate is None else rounded(per_byte * bound.estimate),
         bounded=float(bound.share),
         gap=_gap(core, per_byte * bound.whole),
-        bound_total=rounded_down(least),
-        gap_total=_gap(costs.whole, least),
+        bound_total=rounded_down(least_total),
+        gap_total=_gap(costs.whole, least_total),
         flood=rounded(per_byte * flood),
         events=int(counts[EVENTS]),
         deliveries=int(counts[DELIVERIES]),

@@ -31,7 +31,7 @@ class Steering(NamedTuple):
 
 
 def steering_of(given: Numbered, entries: Ints, hosts: Ints) -> Steering:
-    """``entries`` and ``hosts`` are the positions of brokers where events are published, and where they may go."""
+    """``entries`` and ``hosts`` are the positions of brokers where trees may begin, and where they may lead."""
     network, kinds = given.network, given.plan.flows["kind"].to_pylist()
     offsets, targets, prices = network.offsets, network.targets, network.prices
     ways = ways_from(offsets, targets, prices, np.unique(entries)) if PATHS in kinds else NO_WAYS

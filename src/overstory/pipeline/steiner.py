@@ -97,14 +97,14 @@ def card_of(
     totals: Totals,
     crossings: Crossings,
     bound: Bound,
-    least_access: Fraction = Fraction(0),
+    least_total: Fraction = Fraction(0),
 ) -> Scorecard:
     """A reference: core traffic is that of the trees; clients send and get what they do under ``base``, which must be
     exact. Nothing is installed, so there is nothing to keep up; delays are not known."""
     counts = totals.counts.copy()
     counts[:, [DUPLICATES, FALSE_POSITIVES]] = 0
     ours = totals._replace(link_frames=crossings.frames, link_bytes=crossings.bytes, counts=counts)
-    card, _ = scorecard(scenario, base, metered, ours, Entries(0, 0, 0), bound, least_access)
+    card, _ = scorecard(scenario, base, metered, ours, Entries(0, 0, 0), bound, least_total)
     return msgspec.structs.replace(card, flows=0, mean_delay=None, max_delay=None, exceeded=())
 
 

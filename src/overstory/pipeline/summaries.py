@@ -7,6 +7,10 @@ brokers where events may enter the flow (``entering``). So an entry of a steered
   members in that flow covers (equal ones are one),
 - on each directed link on the way from the host to any other broker that may publish into the flow.
 
+In a flow with regions, the summary of a host goes no further than to its gateway and to the brokers of its region that
+may publish. There the entries of a region, one for its summary row or, without such a row, one for each filter of its
+members that no other of them covers, are on the links from the gateway to brokers of other regions that may publish.
+
 How the links are counted without following them: let P be the brokers that may publish. The links that join P in the
 tree, and those from the host to the nearest broker of that subtree, are the links of the host's entries. In preorder
 the brokers of P that stand next to each other tell all of it: the links that join P are the sum of their depths, less
@@ -14,10 +18,14 @@ the depths where neighbours in preorder meet, less that where all meet; and a ho
 way up to where it meets the nearest of P, before or after it in preorder.
 """
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from overstory.kernels.forest import Forest
+from overstory.kernels.metering import Rules
 from overstory.kernels.nothing import NONE
 from overstory.kernels.paths import root_forest
 from overstory.model.network import Network
@@ -58,31 +66,88 @@ class LateTree:
         return found
 
 
-def summary_entries(metered: Metered, place: Ints, count: Ints) -> int:
-    """All entries of steered flows. A place is a flow and a broker, as one number, of which ``count`` filters that are
-    not covered travel; places with a summary row must not be among them."""
-    rules, network = metered.rules, metered.given.network
-    summarised = rules.summary_flow * len(network) + rules.summary_broker
-    place, count = np.concatenate([place, summarised]), np.concatenate([count, np.ones(len(summarised), np.int64)])
-    if not len(place):
+class Places(NamedTuple):
+    """Where summaries come from: a flow and a broker, as one number, and how many parts its summary has."""
+
+    place: Ints
+    parts: Ints
+
+    @classmethod
+    def joined(cls, *several: "Places") -> "Places":
+        return cls(*(np.concatenate(column) for column in zip(*several, strict=True)))
+
+
+class Summaries(NamedTuple):
+    """All that is told in steered flows, of hosts and, by their gateways, of regions."""
+
+    hosts: Places
+    regions: Places
+
+
+def with_rows(metered: Metered, hosts: Places, regions: Places) -> Summaries:
+    """The same and those that are summary rows, which must not be among them."""
+    rules, size = metered.rules, len(metered.given.network)
+    rows = Places(rules.summary_flow * size + rules.summary_broker, np.ones(len(rules.summary_flow), np.int64))
+    of_region = is_gateway(rules, rows.place)
+    return Summaries(
+        Places.joined(hosts, Places(*(column[~of_region] for column in rows))),
+        Places.joined(regions, Places(*(column[of_region] for column in rows))),
+    )
+
+
+def summary_entries(metered: Metered, hosts: Places, regions: Places) -> int:
+    """All entries of steered flows. ``hosts`` and ``regions``, which are known by their gateways, have the filters that
+    are not covered; those with a summary row must not be among them."""
+    hosts, regions = with_rows(metered, hosts, regions)
+    return links_of(metered, hosts) + links_of(metered, regions, of_regions=True)
+
+
+def links_of(metered: Metered, told: Places, of_regions: bool = False) -> int:
+    """The links that summaries cross, once for each part of them, of hosts or of regions."""
+    if not len(told.place):
         return 0
-    flow, host = np.divmod(place, len(network))
+    network, total = metered.given.network, 0
     tree, brokers = LateTree(network), np.unique(metered.publisher_brokers).tolist()
-    texts, total = metered.given.plan.flows["events"].to_pylist(), 0
-    of_text = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    which = np.array([of_text[text] for text in texts], np.int64)[flow]
-    order = np.argsort(which, kind="stable")
-    starts = np.searchsorted(which[order], np.arange(len(of_text) + 1))
-    for text, number in of_text.items():
-        mine = order[starts[number] : starts[number + 1]]
-        if len(mine):
-            publishing = network.positions(np.array(may_enter(text, brokers), np.int64))
-            total += int((tree.links(publishing, host[mine]) * count[mine]).sum())
+    texts = metered.given.plan.flows["events"].to_pylist()
+    entering = {text: network.positions(np.array(may_enter(text, brokers), np.int64)) for text in dict.fromkeys(texts)}
+    for text, gateways, (host, count) in _by_area(metered, texts, told):
+        publishing = entering[text]
+        if gateways is not None:
+            gateway = gateways[host[0]]
+            inside = gateways[publishing] == gateway
+            publishing = publishing[~inside] if of_regions else np.append(publishing[inside], gateway)
+        total += int((tree.links(publishing, host) * count).sum())
     return total
 
 
+def _by_area(metered: Metered, texts: list[str], places: Places) -> Iterator[tuple[str, Ints | None, Places]]:
+    """Brokers, and how many parts their summaries have, by the events of their flows and by region: those whose
+    summaries go to the same brokers. With the gateway of each broker, where there are regions."""
+    size, gateway = len(metered.given.network), metered.rules.gateway
+    of_text = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    number = np.array([of_text[text] for text in texts], np.int64)
+    flow, host = np.divmod(places.place, size)
+    region = gateway[places.place] if len(gateway) > 1 else np.full(len(host), NONE)
+    # Flows without regions are one area for each text, those with regions one for each flow and region
+    area = np.where(region == NONE, number[flow], len(texts) + flow * size + region)
+    order = np.argsort(area, kind="stable")
+    starts = np.flatnonzero(np.diff(area[order], prepend=NONE))
+    for mine in np.split(order, starts[1:]) if len(order) else ():
+        first = int(flow[mine[0]])
+        gateways = None if region[mine[0]] == NONE else gateway[first * size : (first + 1) * size]
+        yield texts[first], gateways, Places(host[mine], places.parts[mine])
+
+
+def is_gateway(rules: Rules, place: Ints) -> NDArray[np.bool_]:
+    """Whether a flow has regions and a broker is the gateway of one; a place is both, as one number."""
+    if len(rules.gateway) == 1:
+        return np.zeros(len(place), bool)
+    found: NDArray[np.bool_] = rules.gateway[place] == place % rules.place.shape[1]
+    return found
+
+
 def is_summarised(metered: Metered, place: Ints) -> NDArray[np.bool_]:
-    """Whether a flow and a broker have a summary row."""
+    """Whether a flow and a broker have a summary row; of a gateway, whether its region has one."""
     rules = metered.rules
     if len(rules.has_summary) == 1:
         return np.zeros(len(place), bool)

@@ -14,12 +14,14 @@ from overstory.errors import DataError, Problem
 from overstory.filters import parse_filter
 from overstory.model.folders import problems_at, repeated_in, rows_where
 from overstory.model.plan import EVERYTHING, Plan
+from overstory.model.regions import problems_of_regions
 from overstory.model.scenario import Scenario
 from overstory.model.tables import ALL, EXACT, KINDS, LISTED, STEERED, WHOLE
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.comparing import Comparing
 from overstory.pipeline.coverage import Coverage
 from overstory.pipeline.entering import may_enter
+from overstory.pipeline.lawful import serves_everybody, surely_lawful
 from overstory.pipeline.match import BROKER
 from overstory.pipeline.possible import Possible
 from overstory.pipeline.predicates import distinct, problems_with
@@ -116,6 +118,7 @@ def problems_of_plan(
     """How a plan breaks the law on this scenario. ``boxes`` are those of the distinct filters of the subscriptions, if
     they are known. ``note`` hears, in a line, what had to be taken on trust."""
     found = _dangling(scenario, plan)
+    found += problems_of_regions(scenario, plan)
     found += problems_with(plan.flows["events"], "flows", "events")
     found += problems_with(plan.members["part"], "members", "part")
     found += problems_with(plan.filters["filter"], "filters", "filter")
@@ -123,6 +126,8 @@ def problems_of_plan(
         return found  # the rest would only say the same again
     if boxes is None:
         boxes = boxes_of(distinct(scenario.subscriptions["filter"])[0])
+    if serves_everybody(plan) and surely_lawful(scenario, plan, publishers, boxes):
+        return []
     plan = written_out(scenario, plan)
     wanting = scenario.subscriptions["id"].filter(_wants_something(scenario, plan))
     found = _left_out(wanting, plan.members["subscription"], "members", "subscription", "is in no flow")

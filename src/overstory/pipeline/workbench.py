@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from overstory.errors import UsageError
 from overstory.model.plan import Header, Plan
 from overstory.model.scenario import Scenario
-from overstory.model.scorecard import Scorecard
+from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.bound import Bound, bound_here
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.candidates import DELAY, Candidates, candidates_here, limits_of, reach_of
-from overstory.pipeline.entries import entries_of, is_priced
+from overstory.pipeline.entries import entries_for
 from overstory.pipeline.histograms import (
     Channels,
     Histogram,
@@ -29,9 +29,12 @@ from overstory.pipeline.histograms import (
     grid_channels,
     histogram_here,
 )
+from overstory.pipeline.interests import Csr, Interests, Partners, counted_here, interests_from, partners_here
+from overstory.pipeline.joint_bound import extended, is_small
+from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.match import FIT, HELD_OUT, SHARES
 from overstory.pipeline.predicates import Predicates, distinct, index_of
-from overstory.pipeline.rules import Metered, listed, metered
+from overstory.pipeline.rules import Metered, metered
 from overstory.pipeline.sample import Sample, sampled
 from overstory.pipeline.score import counted, scorecard
 from overstory.pipeline.steiner import Crossings, card_of, crossed, ground_of, without_links
@@ -104,6 +107,13 @@ class Workbench:
     def some_events(self, scenario: Scenario, part: int, most: int) -> pa.RecordBatch:
         return some_of(self._shown, part, most)
 
+    def interests(self, scenario: Scenario) -> Interests:
+        share = self._shown.num_rows / max(self._events.num_rows, 1)
+        return interests_from(scenario, counted_here(pa.Table.from_batches([self._shown]), share))
+
+    def partners(self, scenario: Scenario, interests: Csr, most: int) -> Partners:
+        return partners_here(interests, most)
+
     def trial(self, scenario: Scenario, tables: Mapping[str, pa.Table], part: int, most: int) -> Trial:
         plan, events = Plan.of(Header("", ""), tables), self.some_events(scenario, part, most)
         return tried(scenario, plan, self.publishers(scenario), events, self._events.num_rows)
@@ -111,11 +121,30 @@ class Workbench:
     def score(self, plan: Plan, bounded: bool = False) -> Scorecard:
         """With a certified bound only if it is asked for: it takes longer than all the rest, and depends on nothing but
         attachments."""
+        return self.measured(plan, bounded)[0]
+
+    def measured(self, plan: Plan, bounded: bool = False) -> tuple[Scorecard, Traffic]:
+        """The score, and what each link carries."""
         known, rows = self._known(plan)
         totals = counted([rows], known.rules, known.steering, known.publishers)
         bound = self._bound(known, rows) if bounded else NO_BOUND
-        entries = entries_of(plan, listed(self.scenario, plan, known), is_priced(self.scenario))
-        return scorecard(self.scenario, plan, known, totals, entries, bound)[0]
+        entries = entries_for(self.scenario, plan, known)
+        least = self.bound_total if bounded else Fraction(0)
+        return scorecard(self.scenario, plan, known, totals, entries, bound, least)
+
+    @cached_property
+    def bound_total(self) -> Fraction:
+        """What no plan undercuts, wherever it attaches clients."""
+        if not is_small(self.scenario):
+            return self._access_alone()
+        known, network = extended(self.scenario, self.publishers(self.scenario))
+        rows = reduced_here(self._events, known.predicates, None)
+        return max(bound_here(rows, known, network).whole, self._access_alone())
+
+    def _access_alone(self) -> Fraction:
+        known, rows = self._known(together(self.scenario))
+        totals = counted([rows], known.rules, known.steering, known.publishers)
+        return Fraction(self.scenario.settings.prices.access) * least_access(self.scenario, known, totals)
 
     def score_steiner(self, scenario: Scenario, base: Plan, tree_effort: str, effort: int) -> Scorecard:
         """Scores the reference as the pipeline does. Every row is bounded, whatever the effort."""

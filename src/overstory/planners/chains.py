@@ -15,6 +15,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.tables import PLAN_TABLES
 from overstory.planners import defaults
 from overstory.planners.decision import Decision
+from overstory.planners.own import installed
 from overstory.planners.references import REFERENCES
 from overstory.planners.refitting import refitted
 from overstory.planners.registry import AUTO, EXACT, Planner, planner_named
@@ -26,7 +27,12 @@ THEN = "+"  # between the planners of a chain
 
 
 def chain_named(name: str) -> list[Planner]:
-    return [planner_named(each.strip()) for each in name.split(THEN)]
+    names = [each.strip() for each in name.split(THEN)]
+    failed = installed()
+    for each in names:
+        if each in failed:
+            raise UsageError(f"the planner '{each}' cannot be loaded: {failed[each]}")
+    return [planner_named(each) for each in names]
 
 
 def parameters_of(name: str) -> dict[str, Value]:
@@ -75,8 +81,9 @@ def make_plan(
 
 
 def _composed(planner: Planner, scenario: Scenario, pipeline: Steps, before: Tables, decided: Tables) -> Tables:
-    """Rows of ``filters`` belong to flows: other flows have none, unless the planner says so."""
-    tables = before | ({"filters": before["filters"].slice(0, 0)} if "flows" in planner.writes else {}) | decided
+    """Rows of ``filters`` and ``regions`` belong to flows: other flows have none, unless the planner says so."""
+    of_flows = {each: before[each].slice(0, 0) for each in ("filters", "regions") if each in before}
+    tables = before | (of_flows if "flows" in planner.writes else {}) | decided
     tables = {each: PLAN_TABLES[each].completed(rows) for each, rows in tables.items()}
     if "attachments" in planner.writes and "flows" not in planner.writes:
         tables = refitted(scenario, tables, before["attachments"], pipeline.publishers(scenario))
@@ -94,4 +101,5 @@ def _told(header: Header, planner: Planner, taken: Parameters, decided: Tables, 
         alternatives=decided.alternatives if isinstance(decided, Decision) else header.alternatives,
         unmet=header.unmet + (decided.unmet if isinstance(decided, Decision) else ()),
         steering=decided.steering if isinstance(decided, Decision) else header.steering,
+        attaching=decided.attaching if isinstance(decided, Decision) else header.attaching,
     )

@@ -12,7 +12,7 @@ class Decision(dict[str, pa.Table]):
 
     Costs are relative because planners see a sample, in which only ratios tell. A planner that finds no plan within the
     limits gives the best that it has, and says in words what is ``unmet``. ``steering`` tells by name what steering
-    saves and takes, if something is steered.
+    saves and takes, if something is steered; ``attaching`` what moving clients saves.
     """
 
     def __init__(
@@ -21,9 +21,11 @@ class Decision(dict[str, pa.Table]):
         alternatives: Mapping[str, float],
         unmet: tuple[str, ...] = (),
         steering: Mapping[str, float] | None = None,
+        attaching: Mapping[str, list[float]] | None = None,
     ) -> None:
         super().__init__(tables)
         self.alternatives, self.unmet, self.steering = dict(alternatives), unmet, dict(steering or {})
+        self.attaching = dict(attaching or {})
 
 
 def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:

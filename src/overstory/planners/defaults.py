@@ -10,7 +10,7 @@ from overstory.model.network import Ints
 from overstory.model.plan import EVERYTHING
 from overstory.model.scenario import Scenario
 from overstory.model.spanning import minimum_spanning_tree
-from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, LINKS, MEMBERS, TREE, TREES
+from overstory.model.tables import ATTACHMENTS, FILTERS, FLOWS, LINKS, MEMBERS, REGIONS, TREE, TREES
 
 CLIENTS_AT_ONCE = 1 << 14
 
@@ -19,6 +19,7 @@ def tables(scenario: Scenario) -> dict[str, pa.Table]:
     return {
         "attachments": attachments(scenario),
         "filters": FILTERS.schema.empty_table(),
+        "regions": REGIONS.schema.empty_table(),
         **one_flow(scenario, *minimum_spanning_tree(scenario.network)),
     }
 

@@ -3,7 +3,8 @@
 1. A tree that lacks a broker where it now has a member, or where events now enter its flow, grows: by the cheapest path
    from each such broker, one after the other. No link is taken away.
 2. A row of ``filters`` for a client that is attached elsewhere is left out. So is one on a link between brokers that
-   does not cover what a client wants which is now behind it. Without a row, just what is wanted crosses a link.
+   does not cover what a client wants which is now behind it. Without a row, just what is wanted crosses a link. Where
+   the summary of a region is left out, so are those of its hosts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -127,13 +128,28 @@ def _still_right(scenario: Scenario, tables: Tables, trees: pa.Table, hosts: _Ho
     doubtful = to_brokers & ~(rows["filter"].to_numpy() == EVERYTHING)
     if not doubtful.any():
         return rows.filter(pa.array(kept))
-    covering = _Covering(hosts, moved)
+    covering, regions = _Covering(hosts, moved), _regions(tables)
     for flow in np.unique(flows[doubtful]).tolist():
         neighbours = _neighbours(trees, flow)
         for row in np.flatnonzero(doubtful & (flows == flow)).tolist():
-            behind = _behind(neighbours, int(sources[row]), int(targets[row]))
+            source, target = int(sources[row]), int(targets[row])
+            region = {broker for broker, gateway in regions.get(flow, {}).items() if gateway == source == target}
+            behind = region or _behind(neighbours, source, target)
             kept[row] = covering.holds(flow, rows["filter"][row].as_py(), behind)
+    for flow, gateway_of in regions.items():
+        said = kept & (flows == flow) & (sources == targets)
+        whole = set(sources[said].tolist())
+        for row in np.flatnonzero(said).tolist():
+            kept[row] = gateway_of[int(sources[row])] in whole
     return rows.filter(pa.array(kept))
+
+
+def _regions(tables: Tables) -> dict[int, dict[int, int]]:
+    """By flow that has regions, the gateway of each broker."""
+    found: dict[int, dict[int, int]] = {}
+    for flow, broker, gateway in zip(*(column.to_pylist() for column in tables["regions"].columns), strict=True):
+        found.setdefault(flow, {})[broker] = gateway
+    return found
 
 
 class _Covering:

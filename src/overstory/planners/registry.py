@@ -9,9 +9,12 @@ from overstory.errors import UsageError
 from overstory.model.naming import near_words
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
+from overstory.planners.assignment import listing as assignment_listing
 from overstory.planners.overlay import nearest
+from overstory.planners.overlay.listed import LISTED as OVERLAY_PLANNERS
 from overstory.planners.references import REFERENCES
 from overstory.planners.steps import Steps
+from overstory.planners.topics.catalogue import TOPIC_PLANNERS
 from overstory.planners.trees import (
     covering_cyclic,
     direct,
@@ -51,9 +54,9 @@ class Planner(NamedTuple):
 
 PROBLEMS = {  # with what they ask, and the planner to begin with; None: there is none yet
     "trees": ("which subscriptions travel together, and along which tree", "tree-search"),
-    "overlay": ("at which broker each client is attached, and how brokers are joined", "nearest"),
-    "assignment": ("which broker serves each of very many subscribers, within delays and loads", None),
-    "topics": ("which topics share a tree, so that keeping trees alive costs little", None),
+    "overlay": ("at which broker each client is attached, and how brokers are joined", "overlay-search"),
+    "assignment": ("which broker serves each of very many subscribers, within delays and loads", "assignment-search"),
+    "topics": ("which topics share a tree, so that keeping trees alive costs little", "topic-search"),
 }
 TREES, OVERLAY, ASSIGNMENT, TOPICS = PROBLEMS
 
@@ -209,7 +212,7 @@ PLANNERS = {
             "where filters match unlike events at many brokers; trees are grouped by traffic alone, and upkeep is only "
             "priced when whole plans are compared",
             "ours; its parts after Majumder et al. and Takahashi and Matsuyama",
-            ("flows", "members", "trees", "filters"),
+            ("flows", "members", "trees", "filters", "regions"),
             {"rows": MOST_ROWS, "trees": "auto", "by": "choose", "steered": True, "ordered": False},
             tree_search.plan,
         ),
@@ -217,7 +220,7 @@ PLANNERS = {
             "steered",
             TREES,
             "each event on a Steiner tree of its own, which its frames carry; where headers or upkeep are priced, the "
-            "cheapest mixture of steered filters or publishing brokers with one tree",
+            "cheapest mixture of steered filters or publishing brokers with one tree, or everything by regions",
             "on the events that it chooses by at most as dear as one tree, and as steering everything; trees are at "
             "most twice the least where prices are the same both ways",
             "10 seconds for one tree at 5,000 brokers, to compare with; with headers or upkeep up to 14 trials of some "
@@ -225,9 +228,10 @@ PLANNERS = {
             "payloads below some fifty bytes, events that most brokers want, subscriptions that change faster than "
             "events come, networks that are nearly trees; events of one publisher may overtake each other unless "
             "ordered=true; a summary of few boxes lets false positives through",
-            "ours; steering after MEDYM (Cao and Singh, 2005), BIER and Xcast, on trees after Takahashi and Matsuyama",
-            ("flows", "members", "trees", "filters"),
-            {"boxes": steered.EXACT, "ordered": False, "steer": steered.CHEAPEST, "rows": MOST_ROWS},
+            "ours; steering after MEDYM, regions after H-MEDYM (Cao and Singh, 2005), BIER and Xcast, on trees after "
+            "Takahashi and Matsuyama",
+            ("flows", "members", "trees", "filters", "regions"),
+            {"boxes": steered.EXACT, "ordered": False, "regions": AUTO, "steer": steered.CHEAPEST, "rows": MOST_ROWS},
             steered.plan,
         ),
         Planner(
@@ -269,17 +273,38 @@ PLANNERS = {
             {},
             nearest.plan,
         ),
+        *map(Planner._make, OVERLAY_PLANNERS),
+        *(Planner(name, TOPICS, *about) for name, *about in TOPIC_PLANNERS),
+        *(
+            Planner(
+                each.name,
+                ASSIGNMENT,
+                each.summary,
+                each.guarantee,
+                each.time,
+                each.fails,
+                each.paper,
+                assignment_listing.WRITES,
+                each.parameters,
+                each.plan,
+            )
+            for each in assignment_listing.LISTED
+        ),
     )
 }
+
+
+OWN: dict[str, Planner] = {}  # planners of others, by name: see ``own``
 
 
 def planner_named(name: str) -> Planner:
     if name in REFERENCES:
         raise UsageError(f"{name} makes no plan: {REFERENCES[name].why}; see it with 'overstory compare'")
-    if name not in PLANNERS:
-        near = near_words(name, PLANNERS) or f"; there are {', '.join(PLANNERS)}"
+    known = PLANNERS | OWN
+    if name not in known:
+        near = near_words(name, known) or f"; there are {', '.join(known)}"
         raise UsageError(f"there is no planner '{name}'{near}")
-    return PLANNERS[name]
+    return known[name]
 
 
 def planner_for(problem: str) -> str:

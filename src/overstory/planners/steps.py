@@ -102,6 +102,35 @@ class Candidates(Protocol):
     def words(self) -> NDArray[np.uint64]: ...
 
 
+class Interests(Protocol):
+    """Who wants which topics. Of subscription i, in the order of the table, the topics between ``offsets`` i and
+    i + 1, ascending."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics that someone wants or that have an event, ascending."""
+
+    @property
+    def offsets(self) -> Ints: ...
+    @property
+    def topics(self) -> NDArray[np.int32]: ...
+    @property
+    def bytes(self) -> Floats:
+        """By topic: of its events in the whole log, estimated from the parts that planners see."""
+
+
+class Partners(Protocol):
+    """By topic those others that most of its users want as well, and how many do; -1 where there are fewer."""
+
+    @property
+    def topics(self) -> Ints: ...
+    @property
+    def shared(self) -> Ints: ...
+
+
+Csr = tuple[Ints, NDArray[np.int32], Ints, NDArray[np.int32]]  # topics of users, users of topics
+
+
 class Trial(Protocol):
     """What a plan costs by the one cost, without control: on some events, scaled up to the whole log."""
 
@@ -156,6 +185,12 @@ class Steps(Protocol):
 
     def some_events(self, scenario: Scenario, part: int, most: int) -> pa.RecordBatch:
         """At most so many events of the part fit or choose, with all their attributes, in the order of their ids."""
+
+    def interests(self, scenario: Scenario) -> Interests:
+        """The topics that each subscription wants. Raises a ``DataError`` if one is no subscription to topics."""
+
+    def partners(self, scenario: Scenario, interests: Csr, most: int) -> Partners:
+        """Of each topic at most so many others, those with most common users."""
 
     def trial(self, scenario: Scenario, tables: Mapping[str, pa.Table], part: int, most: int) -> Trial:
         """What a plan would cost, by the meter itself, on at most so many events of the part fit or choose."""

@@ -6,7 +6,7 @@ entries, each under a name that is never used twice. Where it cannot decide (``c
 router's plain way does.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from overstory.kernels.events import (
     FREE_TYPE,
     LEVEL_COUNT,
     LEVELS,
+    LIST_TYPE,
     NUMBER_TYPE,
     STRING_TYPE,
     TOPIC,
@@ -50,7 +51,7 @@ from overstory.routing.router import Router
 
 Ints = NDArray[np.int64]
 Rows = NDArray[Any]
-TYPES = {"string": STRING_TYPE, "number": NUMBER_TYPE, "boolean": BOOLEAN_TYPE}
+TYPES = {"string": STRING_TYPE, "number": NUMBER_TYPE, "boolean": BOOLEAN_TYPE, "list": LIST_TYPE}
 MOST_AT_ONCE = 64  # integers of a report that are read in one go
 NOT_SERVED = np.zeros((0, 0), np.uint8)  # stands for: all flows are served
 
@@ -58,11 +59,13 @@ NOT_SERVED = np.zeros((0, 0), np.uint8)  # stands for: all flows are served
 class Decision:
     """What becomes of a batch of messages."""
 
-    __slots__ = ("_compiled", "_epoch", "_header", "_report", "_size", "out", "spans", "specials")
+    __slots__ = ("_compiled", "_epoch", "_found", "_header", "_kinds", "_report", "_size", "out", "spans", "specials")
 
     def __init__(self, compiled: "Compiled", epoch: Epoch, size: int, report: Ints, out: NDArray[np.uint8]) -> None:
         self._compiled, self._epoch, self._size, self._report = compiled, epoch, size, report
         self._header = header = report[:MOST_AT_ONCE].tolist()
+        self._kinds: list[int] = []  # of the messages, once somebody asks
+        self._found: dict[tuple[int, int], list[int]] = {}  # what was said of a kind and a slot
         self.out = out
         end = HEADER + 3 * header[SLOTS]
         # Of each slot that gets bytes its number, and their begin and end
@@ -102,14 +105,37 @@ class Decision:
         found: list[int] = self._report[HEADER + self._header[WAYS] :].tolist()
         return found
 
+    @property
+    def flows(self) -> Sequence[int]:
+        """The flows of the table, by their places."""
+        return self._epoch.table.flows
+
+    @property
+    def matching(self) -> tuple[Ints, Ints, Ints]:
+        """The kind of each message; and of each kind, between offsets, the table entries that match. Only if some
+        message is special."""
+        header, report = self._header, self._report
+        at = HEADER + 3 * header[SLOTS] + 2 * header[SPECIALS]
+        middle = at + self._size
+        return report[at:middle], report[middle : middle + header[KINDS] + 1], report[len(report) - header[MATCHES] :]
+
+    def ways_of(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """The slot and the place of the flow of table entries."""
+        return self._compiled.ways_of(self._epoch, numbers)
+
     def matches(self, event: int, slot: int) -> list[int]:
         """The subscriptions of a slot that match a message, if one of the two is special."""
         header, report = self._header, self._report
         at = HEADER + 3 * header[SLOTS] + 2 * header[SPECIALS]
-        offsets = report[at + self._size : at + self._size + header[KINDS] + 1]
-        kind = int(report[at + event])
-        numbers = report[len(report) - header[MATCHES] :][offsets[kind] : offsets[kind + 1]]
-        return self._compiled.subscriptions(self._epoch, numbers, slot)
+        if not self._kinds:
+            self._kinds = report[at : at + self._size].tolist()
+        kind = self._kinds[event]
+        found = self._found.get((kind, slot))
+        if found is None:
+            offsets = report[at + self._size : at + self._size + header[KINDS] + 1]
+            numbers = report[len(report) - header[MATCHES] :][offsets[kind] : offsets[kind + 1]]
+            found = self._found[kind, slot] = self._compiled.subscriptions(self._epoch, numbers, slot)
+        return found
 
 
 class Wanted:
@@ -169,6 +195,7 @@ class Compiled:
         self._entries["serial"] = NONE
         self._numbers: dict[int, int] = {}  # of entries, by subscription
         self._floats, self._counter = np.empty(1), np.zeros(1, np.int64)
+        self._changes = 0  # of options
         self.wanted: Wanted | None = None
         self._entering: Wanted | None = None
 
@@ -182,27 +209,58 @@ class Compiled:
         return not len(epoch.steered) and epoch.share.coalesce and not epoch.table.is_silent
 
     @property
+    def stamp(self) -> tuple[object, ...]:
+        """Another one whenever a decision about the same message may be another one: as the options of subscriptions,
+        the table or the plan change, or as a move begins."""
+        state = self._router.state
+        if state.active is None or self._router.is_moving:
+            return ()
+        table = state.epochs[state.active].table
+        return self._changes, table, table.stamp
+
+    @property
     def asks_properties(self) -> bool:
         """Whether some filter asks for more than the topic."""
         return self.wanted is not None and self.wanted.properties
 
+    @property
+    def asks_broker(self) -> bool:
+        """Whether some filter of the table asks for the publishing broker."""
+        self._refreshed()
+        self._ask()
+        return self.wanted is not None and self.wanted.row[BROKER] != NONE
+
     def changed(self, subscription: int) -> None:
         """The options of a subscription are others now."""
+        self._changes += 1
         number = self._numbers.pop(subscription, None)
         if number is not None:
             self._entries["serial"][number] = NONE
 
-    def decide(self, data: NDArray[np.uint8], frames: Rows, chunks: Rows, slots: Callable[[], Rows]) -> Decision | None:
-        """Decides about framed messages; None if there is a peer that kernels do not serve."""
+    def decide(
+        self,
+        data: NDArray[np.uint8],
+        frames: Rows,
+        chunks: Rows,
+        slots: Callable[[], Rows],
+        flows: frozenset[int] | None = None,
+        entry: int | None = None,
+    ) -> Decision | None:
+        """Decides about framed messages; None if there is a peer that kernels do not serve.
+
+        Of messages that came from a neighbour, ``flows`` are those that they serve, and ``entry`` is the broker where
+        they were published. Others are published here, and each enters the flows that are for it.
+        """
         epoch = self._refreshed()
         assert self.wanted is not None
         table = epoch.table
         while True:
             index = table.index
             self._ask()
+            self.wanted.row[BROKER_KEY] = key_of_number(self._router.state.broker if entry is None else entry)
             columns = table.columns()
             self._grow(len(columns[4]), len(columns[1]))
-            served = self._served(epoch, data, frames)
+            served = self._served(epoch, data, frames) if flows is None else _all_serve(epoch, len(frames), flows)
             if served is None:
                 return None
             report, out = decide(
@@ -291,8 +349,19 @@ class Compiled:
             self._numbers[subscription] = number
         return True
 
+    def ways_of(self, epoch: Epoch, numbers: Ints) -> tuple[Ints, Ints]:
+        """The slot and the place of the flow of table entries."""
+        _, ways, _, flows, _ = epoch.table.columns()
+        return self._slot_of_way[ways[numbers]], flows[ways[numbers]]
+
     def subscriptions(self, epoch: Epoch, numbers: Ints, slot: int) -> list[int]:
         """Those subscriptions of table entries that are of one slot."""
         ways = epoch.table.columns()[1][numbers]
         mine = numbers[self._slot_of_way[ways] == slot]
         return [epoch.table.subscription(number) for number in mine.tolist()]
+
+
+def _all_serve(epoch: Epoch, size: int, flows: frozenset[int]) -> NDArray[np.uint8]:
+    """That all messages serve the same flows."""
+    row = np.array([flow in flows for flow in epoch.table.flows], np.uint8)
+    return NOT_SERVED if row.all() else np.tile(row, (size, 1))

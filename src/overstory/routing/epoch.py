@@ -3,8 +3,9 @@
 Neither settling nor draining needs a clock, because waves go through the trees (``wave``).
 
 Settling. When the plan is installed, a first wave follows the advertisements. When the first wave is over, a second one
-follows the subscriptions that those advertisements attracted. When the second wave is over, this broker's forwarding
-table is complete, and the broker *holds* the epoch.
+follows the subscriptions that those advertisements attracted. A third one follows the summaries of regions, which
+gateways make of those of hosts. When the third wave is over, this broker's forwarding table is complete, and the broker
+*holds* the epoch.
 
 Draining. Once this broker stamps events with a later epoch, no event of this epoch enters here any more, and a wave of
 markers follows the last events through each tree. A steered flow has no tree, and its frames may be anywhere. So every
@@ -12,6 +13,9 @@ broker tells all others, over the late flow's tree, how many events it has sent 
 as all brokers have sent here, the steered flows' own wave begins here, over the same tree: brokers that are only on the
 way have to serve the epoch until every end has its events. When all waves are over, the epoch has drained here. Events
 that were lost on the way do not come: two leases after it was told of them, a broker waits for them no longer.
+
+A gateway says twice how many events it has sent. What it sent to hosts of its region it says once it has all events
+from other regions, since it sends these on; that second account comes under a number of its own (``onward_from``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,9 +30,10 @@ from overstory.routing.frames import Flows, Frames
 from overstory.routing.link_state import LinkStates
 from overstory.routing.messages import LATE, Entered, Marker, Send, Settled
 from overstory.routing.policy import Policy
-from overstory.routing.share import FlowShare, Share
+from overstory.routing.regions import ABOVE, above
+from overstory.routing.share import FlowShare, Member, Share
 from overstory.routing.steered_flows import SteeredFlows
-from overstory.routing.summaries import SteeredFlow
+from overstory.routing.summaries import RegionFlow, SteeredFlow
 from overstory.routing.table import Table
 from overstory.routing.tombstones import Tombstones
 from overstory.routing.wave import Step, Wave
@@ -49,24 +54,41 @@ class Epoch:
         self.table = Table()
         self.ended: Tombstones[Ended] = Tombstones()
         self.unadvertised: Tombstones[Unadvertised] = Tombstones()
+        self.working: set[int] = set()  # flows that have work to do (``work``)
+        # Subscriptions that are still to join, with the parts that the plan gives them; None: all have
+        self.joining: dict[int, list[Member]] | None = None
         self.flows: dict[int, Flow] = {}
         for number, flow in share.flows.items():
             known = self.table, share.planned, self.ended, self.unadvertised
-            if number in self.steered.place_of:
-                self.flows[number] = SteeredFlow(broker, flow, *known)
-            else:
+            if flow.kind == ABOVE:
+                self.flows[number] = RegionFlow(broker, flow, *known)
+            elif number not in self.steered.place_of:
                 self.flows[number] = Flow(flow, self.table, policy, *known[1:])
+        for number in self.steered.place_of:  # which are told of the flows above them
+            flow, over = share.flows[number], self.flows.get(above(number))
+            region = over if isinstance(over, RegionFlow) and over.gateway == broker else None
+            self.flows[number] = SteeredFlow(
+                broker, flow, self.table, share.planned, self.ended, self.unadvertised, region
+            )
+        for installed in self.flows.values():
+            installed.working = self.working
+            for peer in sorted(installed.share.neighbours):
+                installed.open_outlet(peer)
         # Neighbours that spoke of the epoch before it was installed here: their messages do not count until they begin
         self.not_begun: set[int] = set()
         self.window = Window(window)
-        self._numbers = list(share.flows)
+        self._numbers = [number for number, flow in share.flows.items() if flow.kind != ABOVE]
         self._entrances = FilterIndex(share.flows[number].events for number in self._numbers)
         self._takes_all = self._numbers == [LATE] and share.flows[LATE].events == parse_filter(EVERYTHING)
         neighbours = {number: flow.neighbours for number, flow in share.flows.items()}
-        self.settling = {1: Wave(neighbours), 2: Wave(neighbours)}
+        upper = {number: peers for number, peers in neighbours.items() if share.flows[number].kind == ABOVE}
+        lower = {number: peers for number, peers in neighbours.items() if number not in upper}
+        self.settling = {1: Wave(neighbours), 2: Wave(lower), 3: Wave(upper)}
         steered = self.steered.place_of
-        self.draining = Wave({number: peers for number, peers in neighbours.items() if number not in steered})
-        self.steered_draining = Wave({number: peers for number, peers in neighbours.items() if number in steered})
+        self.draining = Wave({number: peers for number, peers in lower.items() if number not in steered})
+        # Frames of a flow with regions may be anywhere, so its wave takes the tree of the flow above
+        spanning = [above(number) if above(number) in upper else number for number in steered]
+        self.steered_draining = Wave({number: neighbours[number] for number in spanning})
         self._entered: dict[int, Entered] = {}  # what brokers have said that send no more steered events
         # Of these brokers: when they said it, and how many events are to come from there by flow; None: nobody knows
         self._expected: dict[int, tuple[float, dict[int, int] | None]] = {}
@@ -83,6 +105,25 @@ class Epoch:
         for peer, wanted in flow.rows.items():
             if peer in neighbours or peer in self.share.clients:
                 self.table.add(Way(flow.number, peer, peer not in neighbours), wanted)
+
+    def spanning(self, flow: int) -> int:
+        """The number of a flow or, if it has regions, of the one above it, whose tree holds all brokers."""
+        return above(flow) if above(flow) in self.flows else flow
+
+    def is_gateway(self, flow: int) -> bool:
+        """Whether this broker is the gateway of a region of a flow."""
+        return flow in self.steered.place_of and self.steered.is_onward(flow, self.broker)
+
+    @property
+    def neighbours(self) -> frozenset[int]:
+        """This broker's neighbours in the trees of all flows."""
+        return frozenset(peer for flow in self.share.flows.values() for peer in flow.neighbours)
+
+    def begin_with(self, peer: int) -> None:
+        """The epoch is new here, and its neighbour knows nothing of it that it was not told: the two agree."""
+        for flow in self.flows.values():
+            if peer in flow.outlets:
+                flow.outlets[peer].tasks.is_agreed = True
 
     # Events that enter here
 
@@ -107,23 +148,25 @@ class Epoch:
 
     def settle(self) -> list[Send]:
         """Begins the waves: all that this broker knows of the epoch has been told to its neighbours."""
-        return self._settled_steps(1, self.settling[1].begin()) + self._second_round()
+        return self._settled_steps(1, self.settling[1].begin()) + self._later_rounds()
 
     def settled(self, peer: int, message: Settled) -> list[Send]:
         """A neighbour and the brokers behind it have settled in one flow and round."""
         sends = self._settled_steps(message.round, self.settling[message.round].hear(message.flow, peer))
-        return sends + self._second_round()
+        return sends + self._later_rounds()
 
     @property
     def is_held(self) -> bool:
         """Whether this broker holds the epoch: its forwarding table is complete."""
-        return self.settling[2].is_over
+        return self.settling[3].is_over
 
-    def _second_round(self) -> list[Send]:
-        """Begins the second wave, once the first is over."""
-        if not self.settling[1].is_over or self.settling[2].begun:
-            return []
-        return self._settled_steps(2, self.settling[2].begin())
+    def _later_rounds(self) -> list[Send]:
+        """Begins the second wave, once the first is over, and then the third."""
+        sends: list[Send] = []
+        for round_ in (2, 3):
+            if self.settling[round_ - 1].is_over and not self.settling[round_].begun:
+                sends += self._settled_steps(round_, self.settling[round_].begin())
+        return sends
 
     def _settled_steps(self, round_: int, steps: Sequence[Step]) -> list[Send]:
         return [Send(peer, Settled(self.share.epoch, flow, round_)) for flow, peer in steps]
@@ -134,9 +177,13 @@ class Epoch:
         """Begins to drain: from now on no event of this epoch enters here."""
         sends = self._marker_steps(self.draining.begin())
         if len(self.steered):
-            counts = tuple((*key, count) for key, count in sorted(self.steered.sent_by_end().items()))
-            sends += self.entry_ended(None, Entered(self.share.epoch, self.broker, counts), now)
+            sends += self.entry_ended(None, Entered(self.share.epoch, self.broker, self._counts(onward=False)), now)
         return sends
+
+    def _counts(self, onward: bool) -> tuple[tuple[int, int, int], ...]:
+        """How many events this broker has sent: as a gateway to its region, or all others."""
+        sent = sorted(self.steered.sent_by_end().items())
+        return tuple((*key, count) for key, count in sent if self.steered.is_onward(*key) == onward)
 
     def marked(self, peer: int, marker: Marker) -> list[Send]:
         """A neighbour says that no more events of this epoch come. To say so a second time changes nothing."""
@@ -144,7 +191,7 @@ class Epoch:
 
     def _wave_of(self, flow: int) -> Wave:
         """The wave that drains a flow."""
-        return self.steered_draining if flow in self.steered.place_of else self.draining
+        return self.steered_draining if flow in self.steered_draining else self.draining
 
     def entry_ended(self, peer: int | None, message: Entered, now: float) -> list[Send]:
         """No more steered events enter at a broker. All others are told, once."""
@@ -154,33 +201,40 @@ class Epoch:
         expected = {flow: count for flow, end, count in message.counts if end == self.broker}
         self._expected[message.entry] = (now, expected)
         others = self.share.flows[LATE].neighbours - {peer}
-        return [Send(other, message) for other in sorted(others)] + self.steered_came()
+        return [Send(other, message) for other in sorted(others)] + self.steered_came(now)
 
-    def steered_came(self) -> list[Send]:
-        """Steered events have come, or were given up. If they were the last, the steered flows' wave begins here."""
-        if not self.draining.begun or self.steered_draining.begun or not self._has_all_steered():
+    def steered_came(self, now: float) -> list[Send]:
+        """Steered events have come, or were given up. If they were the last, the steered flows' wave begins here.
+
+        If they were the last that a gateway has to send on, it says how many it has sent.
+        """
+        if not self.draining.begun or self.steered_draining.begun or not self._has_all_from(self._brokers):
             return []
-        return self._marker_steps(self.steered_draining.begin())
+        own = onward_from(self.broker)
+        if own in self._senders and own not in self._entered:
+            return self.entry_ended(None, Entered(self.share.epoch, own, self._counts(onward=True)), now)
+        return self._marker_steps(self.steered_draining.begin()) if self._has_all_from(self._senders) else []
 
     @property
     def has_drained(self) -> bool:
         """Whether no event of this epoch can come here any more, nor has to go on from here."""
         return self.draining.is_over and (not len(self.steered) or self.steered_draining.is_over)
 
-    def _has_all_steered(self) -> bool:
-        """Whether all brokers have said how many events they sent here, and these have come or are given up."""
-        return self._expected.keys() >= self._brokers and all(
-            expected is not None and self.steered.has_all(entry, expected)
-            for entry, (_, expected) in self._expected.items()
+    def _has_all_from(self, senders: frozenset[int]) -> bool:
+        """Whether all of these have said how many events they sent here, and these have come or are given up."""
+        return self._expected.keys() >= senders and all(
+            expected is not None and self.steered.has_all(broker_of(sender), expected)
+            for sender in senders
+            for _, expected in [self._expected[sender]]
         )
 
-    def give_up(self, old: float) -> list[Send]:
+    def give_up(self, old: float, now: float) -> list[Send]:
         """Steered events that did not come within two leases were lost: those of which this broker heard before."""
         for entry, (since, expected) in self._expected.items():
             if since < old:
-                self.steered.give_up(entry, expected or {})
+                self.steered.give_up(broker_of(entry), expected or {})
                 self._expected[entry] = (since, {})
-        return self.steered_came()
+        return self.steered_came(now)
 
     def left_by(self, peer: int, now: float) -> list[Send]:
         """A neighbour has let go of the epoch. No event of it comes from there: as if all its markers had come.
@@ -190,10 +244,10 @@ class Epoch:
         """
         sends: list[Send] = []
         for number, flow in self.flows.items():
-            if peer in flow.share.neighbours:
+            if peer in flow.share.neighbours and number in self._wave_of(number):
                 sends += self._marker_steps(self._wave_of(number).hear(number, peer))
         if len(self.steered):
-            for entry in self._brokers - self._expected.keys() - {self.broker}:
+            for entry in self._senders - self._expected.keys() - {self.broker, onward_from(self.broker)}:
                 self._expected[entry] = (now, None)
         return sends
 
@@ -213,3 +267,18 @@ class Epoch:
     def _brokers(self) -> frozenset[int]:
         """All brokers that steered frames may pass."""
         return frozenset(self.steered.ids.tolist()) if len(self.steered) else frozenset()
+
+    @cached_property
+    def _senders(self) -> frozenset[int]:
+        """All brokers, and once more those that send events on as gateways."""
+        return self._brokers | {onward_from(gateway) for gateway in self.steered.gateways}
+
+
+def onward_from(gateway: int) -> int:
+    """The number under which a gateway says how many events it sent on: no broker's."""
+    return -1 - gateway
+
+
+def broker_of(sender: int) -> int:
+    """The broker that has such a number, or its own."""
+    return sender if sender >= 0 else -1 - sender

@@ -11,18 +11,25 @@ advertisements are named by (id, version).
    either of them covers miss no event on the way. Of an advertisement only the newest version counts.
 4. An unsubscription of a subscription that is not here is remembered for rule 2, and goes no further.
 5. Towards a neighbour either all hops that a subscription came from count, or none does.
+6. Every neighbour in the tree has an outlet, whether it is up or not. Orders for those that are down come
+   to nothing.
+7. An entry that its neighbour no longer stands by is *void*. It goes when its turn comes (``work``), or when the
+   neighbour says something else under its name; it stays if the neighbour says the same again.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from overstory.errors import VersionError
 from overstory.filters import Filter
-from overstory.routing.messages import Key, Prune
+from overstory.routing.digests import MASK, NEVER, Digest, Leases
+from overstory.routing.messages import Key, Prune, Sums
 from overstory.routing.outlet import Order, Outlet
 from overstory.routing.policy import Policy
 from overstory.routing.share import FlowShare
 from overstory.routing.table import NONE, Table
+from overstory.routing.tasks import Name
 from overstory.routing.tombstones import Tombstones
 from overstory.routing.ways import Way
 
@@ -66,30 +73,42 @@ class Flow:
         """
         self.share, self.table, self.policy, self.planned = share, table, policy, planned
         self.advertisements: dict[int, Advertisement] = {}
-        self.entries: dict[tuple[int, Key], Entry] = {}
+        self.entries: dict[Name, Entry] = {}
         self.outlets: dict[int, Outlet] = {}
+        self.working: set[int] = set()  # flows of the epoch that have work to do
+        self.heard = {peer: Leases() for peer in sorted(share.neighbours)}  # subscriptions that neighbours stand by
+        self.stale: deque[tuple[int, int]] = deque()  # neighbours, and buckets of theirs, that may have run out
+        self.old = NEVER  # entries from before this time have
+        self.void: dict[int, dict[Key, None]] = {peer: {} for peer in self.heard}
         self._ended, self._unadvertised = ended, unadvertised
-        self._advertised_from: dict[int, set[int]] = {}  # advertisements by the hop that they came from
+        self._announced = Digest()  # all advertisements
+        self._advertised_from: dict[int, Leases] = {}  # those of them that a hop has sent
         everyone = share.everyone_advertises
         self.narrowed = not everyone  # whether clients here publish only what they have advertised
         self.open = set(share.neighbours) if everyone else set()  # neighbours from whom any event may come
         # Neighbours who were told that only advertised events come from here
         self.shut = set() if everyone else set(share.neighbours)
 
-    def open_outlet(self, peer: int) -> Orders:
-        """A neighbour in the tree is up: it is told of the subscriptions that it should know."""
+    def open_outlet(self, peer: int) -> None:
+        """Begins to keep what a neighbour in the tree should know."""
         self.outlets[peer] = Outlet(peer, self.policy.covering)
-        return self._tell(peer, list(self._tellable()))
+        self._tell(peer)
 
-    def close_outlet(self, peer: int) -> None:
-        """A neighbour is down. It may lose what it was told; its own subscriptions stay until their leases end."""
-        self.outlets.pop(peer, None)
+    def restarted(self, peer: int) -> None:
+        """A neighbour has restarted: its subscriptions are void, and may come again under the same version."""
+        self.void[peer] |= dict.fromkeys(self.heard[peer].keys)
+        self.heard[peer] = Leases()
+        if self.void[peer]:
+            self.working.add(self.share.number)
+        if self.share.everyone_advertises:
+            self.gate(peer, is_open=True)
 
-    def void(self, peer: int, now: float) -> Orders:
-        """A neighbour has restarted: its subscriptions go, and may come again under the same version."""
-        gone = [key for hop, key in self.entries if hop == peer]
-        orders = [order for key in gone for order in self.unsubscribe(peer, key, now, None, withdrawn=True)]
-        return orders + (self.gate(peer, is_open=True) if self.share.everyone_advertises else [])
+    def _make_void(self, peer: int, keys: Iterable[Key]) -> None:
+        """A neighbour no longer stands by these subscriptions."""
+        for key in keys:
+            self.heard[peer].keys.discard(key)
+            self.void[peer][key] = None
+            self.working.add(self.share.number)
 
     # Advertisements
 
@@ -112,20 +131,21 @@ class Flow:
             self.shut.add(peer)
         return is_open
 
-    def gate(self, peer: int, is_open: bool) -> Orders:
+    def gate(self, peer: int, is_open: bool) -> None:
         """A neighbour says whether any event may come from it, or only advertised ones.
 
         If any event may come, the neighbour has to know all subscriptions; else only those that meet advertisements.
         """
         if is_open == (peer in self.open):
-            return []
+            return
         if is_open:
             self.open.add(peer)
         else:
             self.open.discard(peer)
-        if peer not in self.outlets:
-            return []
-        return self._tell(peer, list(self._tellable())) if is_open else self._withdraw_unmet(peer)
+        if is_open:
+            self._tell(peer)
+        else:
+            self._doubt(peer)
 
     def knows_advertisement(self, key: Key, announced: Filter) -> bool:
         """Whether this advertisement, or a newer version of it, is known here or was taken back.
@@ -141,22 +161,23 @@ class Flow:
             )
         return True
 
-    def advertise(self, hop: int, key: Key, announced: Filter, now: float) -> Orders:
+    def advertise(self, hop: int, key: Key, announced: Filter, now: float) -> None:
         """Adds an advertisement: subscriptions that meet it follow it back to its hop.
 
         Then the subscriptions that only an older version met are withdrawn.
         """
         older = self.advertisements.get(key[0])
         if older is not None:
-            self._advertised_from[older.hop].discard(key[0])
+            self._forget_advertisement(key[0], older)
         self.advertisements[key[0]] = Advertisement(key[1], announced, hop, now)
-        self._advertised_from.setdefault(hop, set()).add(key[0])
-        orders: Orders = []
-        if hop in self.outlets:
-            orders += self._tell(hop, [item for item in self._tellable() if announced.intersects(item[1].filter)])
-        return orders if older is None else orders + self._withdraw_unmet(older.hop, older.filter)
+        self._announced.add(key)
+        self._advertised_from.setdefault(hop, Leases()).keys.add(key)
+        if hop not in self.open:  # else all subscriptions have gone there
+            self._tell(hop, announced)
+        if older is not None:
+            self._doubt(older.hop, older.filter)
 
-    def unadvertise(self, key: Key, now: float, withdrawn: bool = False) -> Orders:
+    def unadvertise(self, key: Key, now: float, withdrawn: bool = False) -> None:
         """Removes an advertisement: subscriptions that meet no other one of its hop are withdrawn there.
 
         If the advertisement is not known, only its end is remembered.
@@ -165,41 +186,47 @@ class Flow:
             self._unadvertised.add((self.share.number, key[0]), key[1], now)
         known = self.advertisements.get(key[0])
         if known is None or known.version > key[1]:
-            return []
+            return
         del self.advertisements[key[0]]
-        self._advertised_from[known.hop].discard(key[0])
-        return self._withdraw_unmet(known.hop, known.filter)
+        self._forget_advertisement(key[0], known)
+        self._doubt(known.hop, known.filter)
 
-    def _withdraw_unmet(self, hop: int, announced: Filter | None = None) -> Orders:
-        """Withdraws the subscriptions that no event from this neighbour can match any more.
+    def _forget_advertisement(self, id_: int, known: Advertisement) -> None:
+        self._announced.discard((id_, known.version))
+        self._advertised_from[known.hop].keys.discard((id_, known.version))
+        if known.hop not in self.share.neighbours and not self._advertised_from[known.hop].keys:
+            del self._advertised_from[known.hop]
+
+    def _doubt(self, hop: int, announced: Filter | None = None) -> None:
+        """No event from this neighbour may match some subscriptions any more: those are to be withdrawn.
 
         ``announced`` is the advertisement that has gone: only subscriptions that met it can be among them.
         """
         outlet = self.outlets.get(hop)
-        if outlet is None:
+        if outlet is None or hop in self.open:
+            return
+        outlet.tasks.doubt([key for key in outlet.filters if key not in outlet.left_over], announced)
+        if outlet.tasks.doubtful:
+            self.working.add(self.share.number)
+
+    def doubted(self, peer: int, key: Key, announced: Filter | None) -> Orders:
+        """Withdraws a subscription, if no event for it may come from the neighbour any more."""
+        outlet = self.outlets[peer]
+        wanted = outlet.filters.get(key)
+        if wanted is None or key in outlet.left_over:
             return []
-        gone = [
-            key
-            for key, wanted in outlet.filters.items()
-            if key not in outlet.left_over
-            and (announced is None or _meets(announced, wanted))
-            and not self._may_send(hop, wanted)
-        ]
-        orders: Orders = []
-        for key in gone:
-            outlet.take_back(key)
-            orders += self._removed(outlet, key, None, withdrawn=True)
-        return orders
+        if (announced is not None and not _meets(announced, wanted)) or self._may_send(peer, wanted):
+            return []
+        outlet.take_back(key)
+        return self._removed(outlet, key, None, withdrawn=True)
 
     def _may_send(self, peer: int, wanted: Filter) -> bool:
         """Whether events that match the filter may come from this neighbour."""
         if peer in self.open:
             return True
-        for id_ in self._advertised_from.get(peer, ()):
-            announced = self.advertisements[id_].filter
-            if _meets(announced, wanted):
-                return True
-        return False
+        if peer not in self._advertised_from:
+            return False
+        return any(_meets(self.advertisements[id_].filter, wanted) for id_, _ in self._advertised_from[peer].keys)
 
     def matched_by(self, wanted: Filter) -> list[int]:
         """The ids of other brokers' advertisements that the filter of a subscription meets."""
@@ -219,8 +246,20 @@ class Flow:
         known = self.entries.get((hop, key))
         if known is None:
             return self._has_ended(hop, key)
+        if key in self.void.get(hop, ()):
+            return False
         if known.filter is not wanted and known.filter != wanted:
             raise VersionError(f"subscription {key[0]} wanted something else as version {key[1]}; raise the version")
+        return True
+
+    def revives(self, hop: int, key: Key, wanted: Filter, now: float) -> bool:
+        """Whether a neighbour says the same again as in a void entry, which counts from now on."""
+        known = self.entries.get((hop, key))
+        if known is None or known.filter != wanted:
+            return False
+        del self.void[hop][key]
+        self.heard[hop].keys.add(key)
+        self.entries[hop, key] = known._replace(renewed=now)
         return True
 
     def subscribe(
@@ -242,25 +281,39 @@ class Flow:
         if client or not row:
             subscription = key[0] if client else NONE
             number = self.table.add(Way(self.share.number, hop, client), wanted, subscription, not row, no_local)
-        self.entries[hop, key] = Entry(wanted, number, now)
+        self._enter(hop, key, Entry(wanted, number, now))
         orders: Orders = []
         for peer, outlet in self.outlets.items():
+            outlet.tasks.untold.pop((hop, key), None)
             if peer != hop and self._may_send(peer, wanted):
                 orders += [(peer, order) for order in self.policy.added(outlet, key, wanted)]
         return orders
+
+    def _enter(self, hop: int, key: Key, entry: Entry) -> None:
+        self.entries[hop, key] = entry
+        if hop in self.heard:
+            self.heard[hop].keys.add(key)
+
+    def _leave(self, hop: int, key: Key) -> Entry | None:
+        if hop in self.heard:
+            self.heard[hop].keys.discard(key)
+            self.void[hop].pop(key, None)
+        return self.entries.pop((hop, key), None)
 
     def unsubscribe(self, hop: int, key: Key, now: float, prunes: Sequence[Prune] | None, withdrawn: bool) -> Orders:
         """Removes a subscription of a hop. ``withdrawn`` means that the subscription may come again."""
         if not withdrawn:
             self._ended.add((self.share.number, hop, key), key[1], now)
-        entry = self.entries.pop((hop, key), None)
+        entry = self._leave(hop, key)
         if entry is None:
             return []
         if entry.number != NONE:
             self.table.remove(entry.number, entry.filter)
         orders: Orders = []
         for peer, outlet in self.outlets.items():
-            if peer != hop and key in outlet:
+            if (hop, key) in outlet.tasks.untold:
+                del outlet.tasks.untold[hop, key]
+            elif peer != hop and key in outlet:
                 known = None if prunes is None else self._towards(peer, prunes)
                 orders += self._removed(outlet, key, known, withdrawn)
         return orders
@@ -281,73 +334,100 @@ class Flow:
 
     def _towards(self, peer: int, prunes: Sequence[Prune]) -> list[Prune]:
         """The prunes for advertisements that this neighbour has sent. Prunes for unknown advertisements end here."""
-        behind = self._advertised_from.get(peer, set())
-        return [prune for prune in prunes if prune.advertisement in behind]
+        known = self.advertisements
+        return [prune for prune in prunes if prune.advertisement in known and known[prune.advertisement].hop == peer]
 
     def host_of(self, key: Key) -> int:
         """The host whose summary a part belongs to; NONE where subscriptions are no parts of summaries."""
         return NONE
 
-    def _tellable(self) -> Iterable[tuple[tuple[int, Key], Entry]]:
+    def tellable(self, name: Name) -> Filter | None:
+        """The filter of a subscription that neighbours may have to know; None if it has gone."""
+        entry = self.entries.get(name)
+        return None if entry is None else entry.filter
+
+    def _tellable_names(self) -> Iterable[Name]:
         """The subscriptions that neighbours may have to know, each with the hop that it came from."""
-        return self.entries.items()
+        return self.entries
 
-    def _tell(self, peer: int, entries: Sequence[tuple[tuple[int, Key], Entry]]) -> Orders:
-        """Tells a neighbour of those entries that it does not know yet.
+    def _tell(self, peer: int, announced: Filter | None = None) -> None:
+        """A neighbour is to be told of subscriptions that it does not know yet: of those that meet ``announced``."""
+        outlet = self.outlets.get(peer)
+        if outlet is None:  # a client
+            return
+        told = outlet.filters.keys() - outlet.left_over.keys() if outlet.left_over else outlet.filters.keys()
+        names = [name for name in self._tellable_names() if name[1] not in told and name[0] != peer]
+        outlet.tasks.tell(names, announced)
+        if names:
+            self.working.add(self.share.number)
 
-        A subscription that a later one of them covers would be withdrawn at once, so it is not sent at all.
-        """
-        outlet = self.outlets[peer]
-        unknown = {key for (_, key), _ in entries if key not in outlet or key in outlet.left_over}
-        orders: list[Order] = []
-        for (hop, key), entry in entries:
-            if hop != peer and key in unknown and self._may_send(peer, entry.filter):
-                orders += self.policy.added(outlet, key, entry.filter)
-        said = {order.key for order in orders if order.filter is not None}
-        superfluous = {order.key for order in orders if order.filter is None} & said
-        return [(peer, order) for order in orders if order.key not in superfluous]
+    def told(self, peer: int, name: Name, announced: Filter | None) -> Orders:
+        """Tells a neighbour of a subscription, if it is still here and events for it may come from there."""
+        wanted = self.tellable(name)
+        if wanted is None or (announced is not None and not _meets(announced, wanted)):
+            return []
+        if not self._may_send(peer, wanted):
+            return []
+        return [(peer, order) for order in self.policy.added(self.outlets[peer], name[1], wanted)]
 
     # Time
 
-    def expire(self, old: float, now: float) -> Orders:
-        """Withdraws the entries that their neighbours last renewed before the time ``old``: they have run out."""
-        expired = [
-            name for name, entry in self.entries.items() if name[0] in self.share.neighbours and entry.renewed < old
-        ]
-        return [order for hop, key in expired for order in self.unsubscribe(hop, key, now, None, withdrawn=True)]
+    def expire(self, old: float) -> None:
+        """The entries that their neighbours last renewed before the time ``old`` have run out: they are to be void."""
+        self.old = old
+        self.stale.extend((peer, bucket) for peer, leases in self.heard.items() for bucket in leases.unconfirmed(old))
+        if self.stale:
+            self.working.add(self.share.number)
 
-    def renew(self, hop: int, keys: frozenset[Key], now: float) -> tuple[Orders, tuple[Key, ...]]:
-        """A neighbour renews these subscriptions and stands by no others, so its others are withdrawn.
+    def expire_bucket(self) -> int:
+        """The next bucket's entries that have run out are void. Returns how many entries the bucket has."""
+        peer, bucket = self.stale.popleft()
+        keys = self.heard[peer].keys.bucket(bucket)
+        if not self.heard[peer].is_confirmed(bucket, self.old):
+            self._make_void(peer, [key for key in keys if self.entries[peer, key].renewed < self.old])
+        return len(keys)
 
-        Returns the orders that follow, and the renewed subscriptions that are missing here.
+    def is_same(self, hop: int, subscriptions: int, advertisements: int, now: float) -> bool:
+        """Whether a neighbour stands by just what it is known for here, which is renewed then."""
+        heard, announced = self.heard[hop], self.advertised_from(hop)
+        if heard.keys.total == subscriptions:
+            heard.confirm(now)
+        if announced.keys.total == advertisements:
+            announced.confirm(now)
+        return (heard.keys.total, announced.keys.total) == (subscriptions, advertisements)
+
+    def listed(self, hop: int, bucket: int, keys: frozenset[Key], now: float) -> tuple[Key, ...]:
+        """A neighbour stands by these subscriptions of a bucket and by no others, so the others are void.
+
+        Returns those that are missing here.
         """
-        known = {key: entry for (other, key), entry in self.entries.items() if other == hop}
-        for key in known.keys() & keys:
-            self.entries[hop, key] = known[key]._replace(renewed=now)
-        orders = [
-            order
-            for key in sorted(known.keys() - keys)
-            for order in self.unsubscribe(hop, key, now, None, withdrawn=True)
-        ]
-        missing = sorted(key for key in keys - known.keys() if not self._has_ended(hop, key))
-        return orders, tuple(missing)
+        known = self.heard[hop].keys.bucket(bucket)
+        missing = [key for key in keys - known if not self._has_ended(hop, key)]
+        self._make_void(hop, sorted(known - keys))
+        self.heard[hop].confirm_bucket(bucket, now)
+        return tuple(sorted(missing))
 
-    def renew_advertisements(self, hop: int, keys: frozenset[Key], now: float) -> tuple[list[Key], tuple[Key, ...]]:
-        """A neighbour renews these advertisements and stands by no others.
+    def listed_advertisements(
+        self, hop: int, bucket: int, keys: frozenset[Key], now: float
+    ) -> tuple[list[Key], tuple[Key, ...]]:
+        """A neighbour stands by these advertisements of a bucket and by no others.
 
-        Returns its advertisements that it left out, and the renewed ones that are missing here.
+        Returns its advertisements that it left out, and the listed ones that are missing here.
         """
-        for id_, version in keys:
-            known = self.advertisements.get(id_)
-            if known is not None and known[:1] == (version,) and known.hop == hop:
-                self.advertisements[id_] = known._replace(renewed=now)
-        left_out = sorted(key for key in self.advertised_by(hop) if key not in keys)
+        leases = self.advertised_from(hop)
+        leases.confirm_bucket(bucket, now)
+        left_out = sorted(leases.keys.bucket(bucket) - keys)
         return left_out, tuple(sorted(key for key in keys if self._misses(key)))
 
-    def advertised_by(self, hop: int, before: float = float("inf")) -> list[Key]:
+    def advertised_from(self, hop: int) -> Leases:
+        """The advertisements of a hop."""
+        return self._advertised_from.setdefault(hop, Leases())
+
+    def advertised_before(self, hop: int, old: float) -> list[Key]:
         """The advertisements of a hop that were last renewed before this time."""
-        found = [(id_, self.advertisements[id_]) for id_ in self._advertised_from.get(hop, ())]
-        return [(id_, advertisement.version) for id_, advertisement in found if advertisement.renewed < before]
+        leases = self.advertised_from(hop)
+        stale = [key for bucket in leases.unconfirmed(old) for key in leases.keys.bucket(bucket)]
+        return sorted(key for key in stale if self.advertisements[key[0]].renewed < old)
 
     def _misses(self, key: Key) -> bool:
         """Whether this version of an advertisement should be known here and is not."""
@@ -362,25 +442,33 @@ class Flow:
     def _has_ended(self, hop: int, key: Key) -> bool:
         return self._ended.holds((self.share.number, hop, key), key[1])
 
-    def renewed_advertisements(self, peer: int) -> frozenset[Key]:
-        """The advertisements that this broker stands by towards a neighbour."""
-        return frozenset(
-            (id_, advertisement.version)
-            for id_, advertisement in self.advertisements.items()
-            if advertisement.hop != peer
-        )
+    def stands_by(self, peer: int, advertisement: Key) -> bool:
+        """Whether this broker stands by an advertisement towards a neighbour."""
+        known = self.advertisements.get(advertisement[0])
+        return known is not None and known.version == advertisement[1] and known.hop != peer
 
-    def renewed(self, peer: int) -> frozenset[Key]:
-        """The subscriptions that this broker stands by towards a neighbour.
+    def totals(self, peer: int) -> tuple[int, int]:
+        """The sums of the subscriptions and of the advertisements that this broker stands by towards a neighbour."""
+        announced = self._announced.total - self.advertised_from(peer).keys.total
+        return self.outlets[peer].sent.total, announced & MASK
 
-        A left-over that no longer quenches any subscription is let go: it is not renewed, and runs out.
-        """
+    def sums(self, peer: int) -> tuple[Sums, Sums]:
+        """The same by bucket."""
+        return self.outlets[peer].sent.sums(), self._announced.sums(self.advertised_from(peer).keys)
+
+    def bucket(self, peer: int, number: int, advertisements: bool) -> tuple[Key, ...]:
+        """The subscriptions or the advertisements of one bucket that this broker stands by towards a neighbour."""
+        if not advertisements:
+            return tuple(sorted(self.outlets[peer].sent.bucket(number)))
+        return tuple(sorted(self._announced.bucket(number) - self.advertised_from(peer).keys.bucket(number)))
+
+    def let_go(self, peer: int) -> None:
+        """Lets go of left-overs that no longer quench any subscription: they are not renewed, and run out."""
         outlet = self.outlets[peer]
         for key in list(outlet.left_over):
             if key not in outlet.leaving and not outlet.quenches(key):
                 outlet.drop(key)
                 outlet.sent.discard(key)
-        return frozenset(outlet.sent)
 
 
 def _meets(announced: Filter, wanted: Filter) -> bool:

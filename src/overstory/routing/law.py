@@ -18,8 +18,15 @@
    kind ``steiner`` a Steiner tree (``steering``). Rows for links between brokers do not apply to it. Each copy carries
    a header for each of its steered flows, which says how the tree goes on behind the link (``wire.steering``). Clients
    get copies at the publishing broker and at the ends; at a broker that is only on the way, nobody does.
+7. A steered flow may have *regions*: each broker is in one, and one broker of each is its *gateway*. The row from a
+   gateway to itself is then the summary of its region. The flow travels in *legs*, each with a tree of its own. The
+   first leg leads from the publishing broker to the ends in its own region and to the gateways of the other regions
+   that want the event: those whose summary matches it; of a region without a summary, those with an end by rule 6. From
+   each such gateway another leg leads to the ends in its region. The gateway is an end of the first leg, and its
+   clients get copies there. A leg does not begin elsewhere, and legs that go on from a broker to the same neighbour
+   share one copy.
 
-7. ``members = all`` and ``access = events`` stand for rows: see ``written_out``.
+8. ``members = all`` and ``access = events`` stand for rows: see ``written_out``.
 
 E, parts and rows may use ``$broker``, the publishing broker; the name needs no quotes. Subscriptions may not use it:
 for them the attribute is absent, so that a subscription matches the same events wherever clients are attached. The
@@ -35,6 +42,7 @@ from overstory.filters import Filter, parse_filter
 from overstory.kernels import plain_steering
 from overstory.model.access import access_of
 from overstory.model.plan import Plan
+from overstory.model.regions import regions_of
 from overstory.model.scenario import Scenario
 from overstory.model.tables import PATHS, STEERED, STEINER
 from overstory.model.values import Attributes
@@ -45,6 +53,7 @@ PUBLISHING_BROKER = "$broker"
 
 Tree = Mapping[int, set[int]]  # the neighbours of each broker
 Link = tuple[int, int]  # source, target
+Leg = tuple[int, int]  # a flow, and the broker where its tree begins; a flow with a tree has one, for the first broker
 
 
 class Event(NamedTuple):
@@ -140,7 +149,7 @@ class Frame(NamedTuple):
 
     broker: int
     origin: int | None  # the broker that the frame came from; None: its publisher
-    flows: frozenset[int]
+    legs: frozenset[Leg]
     delay: float
 
 
@@ -156,6 +165,7 @@ class Law:
             for row in scenario.subscriptions.to_pylist()
         }
         self.flows = _flows(plan)
+        self.gateway_of = regions_of(plan)  # by flow and broker; of flows that have regions
         self.rows = {
             (row["flow"], row["source"], row["target"]): parse_filter(row["filter"]) for row in plan.filters.to_pylist()
         }
@@ -186,62 +196,74 @@ class _Travel:
             number: {member.subscription for member in flow.members if self._wants(flow, member)}
             for number, flow in law.flows.items()
         }
-        self.ends = {number: self._ends(number) for number, flow in law.flows.items() if flow.steered}
-        self.trees = {
-            number: self._steered(number) if flow.steered else flow.tree for number, flow in law.flows.items()
-        }
+        self.ends: dict[Leg, set[int]] = {}
+        for number, flow in law.flows.items():
+            if flow.steered:
+                self.ends |= (
+                    self._legs(number) if number in law.gateway_of else {(number, self.entry): self._ends(number)}
+                )
+        self.trees: dict[Leg, Tree] = {leg: self._steered(leg) for leg in self.ends}
+        self.trees |= {(number, self.entry): flow.tree for number, flow in law.flows.items() if not flow.steered}
 
     def journey(self) -> Journey:
         law = self.law
-        entered = frozenset(number for number, flow in law.flows.items() if flow.events.matches(self.attributes))
-        together = [entered] if law.coalesce else [frozenset({flow}) for flow in sorted(entered)]
+        entered = sorted(number for number, flow in law.flows.items() if flow.events.matches(self.attributes))
+        legs = [(number, self.entry) for number in entered]
+        together = [frozenset(legs)] if law.coalesce else [frozenset({leg}) for leg in legs]
         delay = law.delays[self.event.publisher, self.entry]
         journey = Journey((self.event.publisher, self.entry), [], [])
-        frames = deque(Frame(self.entry, None, flows, delay) for flows in together)
+        frames = deque(Frame(self.entry, None, legs, delay) for legs in together)
         while frames:
             frame = frames.popleft()
-            crossings = self._crossings(frame)
+            onward = self._onward(frame)
+            crossings = [self._crossing(frame, v, legs) for v, legs in sorted(onward.items())]
             journey.crossings.extend(crossings)
             journey.copies.extend(self._copies(frame))
             frames.extend(
-                Frame(crossing.target, crossing.source, crossing.flows, crossing.delay) for crossing in crossings
+                Frame(crossing.target, crossing.source, frozenset(onward[crossing.target]), crossing.delay)
+                for crossing in crossings
             )
         return journey
 
-    def _crossings(self, frame: Frame) -> list[Crossing]:
+    def _onward(self, frame: Frame) -> dict[int, set[Leg]]:
+        """The legs that go on to each neighbour: those of the frame, and those that begin here since it ends here."""
+        u, onward = frame.broker, defaultdict(set)
+        begun = {(leg[0], u) for leg in frame.legs if frame.origin is not None and u in self.ends.get(leg, ())}
+        for leg in frame.legs | (begun & self.ends.keys()):
+            before = frame.origin if leg in frame.legs else None
+            for v in self.trees[leg].get(u, set()) - {before}:
+                if self._crosses(leg, u, v):
+                    onward[v].add(leg)
+        return onward
+
+    def _crossing(self, frame: Frame, v: int, legs: set[Leg]) -> Crossing:
         u = frame.broker
-        onward = defaultdict(set)
-        for flow in frame.flows:
-            for v in self.trees[flow].get(u, set()) - {frame.origin}:
-                if self._crosses(flow, u, v):
-                    onward[v].add(flow)
-        return [
-            Crossing(
-                u,
-                v,
-                frozenset(flows),
-                wanted=any(self._wanted_behind(flow, u, v) for flow in flows),
-                delay=frame.delay + self.law.delays[u, v],
-                header=sum(self._header(flow, u, v) for flow in flows if self.law.flows[flow].steered),
-            )
-            for v, flows in sorted(onward.items())
-        ]
+        return Crossing(
+            u,
+            v,
+            frozenset(flow for flow, _ in legs),
+            wanted=any(self._wanted_behind(leg, u, v) for leg in legs),
+            delay=frame.delay + self.law.delays[u, v],
+            header=sum(self._header(leg, u, v) for leg in legs if leg in self.ends),
+        )
 
-    def _crosses(self, flow: int, u: int, v: int) -> bool:
-        if self.law.flows[flow].steered:
-            return bool(_behind(self.trees[flow], u, v) & self.ends[flow])
-        row = self.law.rows.get((flow, u, v))
-        return self._wanted_behind(flow, u, v) if row is None else row.matches(self.attributes)
+    def _crosses(self, leg: Leg, u: int, v: int) -> bool:
+        if leg in self.ends:
+            return bool(_behind(self.trees[leg], u, v) & self.ends[leg])
+        row = self.law.rows.get((leg[0], u, v))
+        return self._wanted_behind(leg, u, v) if row is None else row.matches(self.attributes)
 
-    def _wanted_behind(self, flow: int, u: int, v: int) -> bool:
-        brokers = _behind(self.trees[flow], u, v)
-        return any(self._broker(subscription) in brokers for subscription in self.wanting[flow])
+    def _wanted_behind(self, leg: Leg, u: int, v: int) -> bool:
+        """Whether a member wants the event at a broker behind the link, or where a leg leads that begins there."""
+        brokers = _behind(self.trees[leg], u, v)
+        if leg in self.ends:
+            brokers &= self.ends[leg]
+            brokers = brokers.union(*(self.ends.get((leg[0], end), ()) for end in brokers if end != leg[1]))
+        return any(self._broker(subscription) in brokers for subscription in self.wanting[leg[0]])
 
     def _copies(self, frame: Frame) -> list[Copy]:
         u = frame.broker
-        here = {
-            flow for flow in frame.flows if u == self.entry or not self.law.flows[flow].steered or u in self.ends[flow]
-        }
+        here = {leg[0] for leg in frame.legs if frame.origin is None or leg not in self.ends or u in self.ends[leg]}
         copies = []
         for client in sorted(client for client, broker in self.law.broker_of.items() if broker == u):
             crossing = frozenset(flow for flow in here if self._crosses_to_client(flow, u, client))
@@ -271,32 +293,53 @@ class _Travel:
         )
 
     def _ends(self, flow: int) -> set[int]:
-        """The brokers where the event is to stay in a steered flow."""
+        """The brokers where the event is to stay in a steered flow, whatever its regions say."""
         if not self.law.flows[flow].events.matches(self.attributes):
             return set()
-        summaries = {u: row for (number, u, v), row in self.law.rows.items() if number == flow and u == v}
+        summaries = self._summaries(flow, of_regions=False)
         ends = {self._broker(member) for member in self.wanting[flow]} - summaries.keys()
         return ends | {broker for broker, row in summaries.items() if row.matches(self.attributes)}
 
-    def _steered(self, flow: int) -> Tree:
-        """The event's own tree in a steered flow."""
+    def _summaries(self, flow: int, of_regions: bool) -> dict[int, Filter]:
+        """The summaries of hosts, or those of regions, by gateway."""
+        gateways = set(self.law.gateway_of.get(flow, {}).values())
+        rows = {u: row for (number, u, v), row in self.law.rows.items() if number == flow and u == v}
+        return {u: row for u, row in rows.items() if (u in gateways) == of_regions}
+
+    def _legs(self, flow: int) -> dict[Leg, set[int]]:
+        """The legs of a flow with regions, and the ends of each."""
+        if not self.law.flows[flow].events.matches(self.attributes):
+            return {(flow, self.entry): set()}
+        ends, gateway_of = self._ends(flow), self.law.gateway_of[flow]
+        regions = self._summaries(flow, of_regions=True)
+        wanting = {gateway_of[end] for end in ends} - regions.keys()
+        wanting |= {gateway for gateway, row in regions.items() if row.matches(self.attributes)}
+        home = gateway_of[self.entry]
+        legs = {(flow, self.entry): {end for end in ends if gateway_of[end] == home} | (wanting - {home})}
+        for gateway in wanting - {home}:
+            legs[flow, gateway] = {end for end in ends if gateway_of[end] == gateway} - {gateway}
+        return legs
+
+    def _steered(self, leg: Leg) -> Tree:
+        """The event's own tree in a steered flow, or in a leg of it."""
+        flow, root = leg
         if self.law.flows[flow].kind == PATHS:
-            return steered_tree(self.law.prices, self.entry, self.ends[flow])
+            return steered_tree(self.law.prices, root, self.ends[leg])
         tree = defaultdict(set)
-        for u, v in self.law.steering.tree(STEINER, self.entry, self.ends[flow]):
+        for u, v in self.law.steering.tree(STEINER, root, self.ends[leg]):
             tree[u].add(v)
             tree[v].add(u)
         return tree
 
-    def _header(self, flow: int, u: int, v: int) -> int:
+    def _header(self, leg: Leg, u: int, v: int) -> int:
         """The length of the header that tells a frame on its way from u to v how the tree goes on."""
-        tree, hops, ahead = self.trees[flow], {}, [(u, v)]
+        tree, hops, ahead = self.trees[leg], {}, [(u, v)]
         while ahead:
             before, broker = ahead.pop()
             hops[broker] = sorted(tree[broker] - {before})
             ahead += [(broker, hop) for hop in hops[broker]]
-        numbers = dict.fromkeys(self.ends[flow], 0)
-        return len(plain_steering.header(self.law.near, hops, v, numbers, self.law.flows[flow].ordered, first=0))
+        numbers = dict.fromkeys(self.ends[leg], 0)
+        return len(plain_steering.header(self.law.near, hops, v, numbers, self.law.flows[leg[0]].ordered, first=0))
 
     def _broker(self, subscription: int) -> int:
         return self.law.broker_of[self.law.subscriptions[subscription].client]

@@ -16,6 +16,11 @@ host remembers which events the subscription got, and passes each of them on onc
 A steered flow has no tree that its events take. It is flushed over the tree of its summaries, and the echoes say how
 many events all brokers have sent to the host before: the flush is over once so many have come.
 
+In a flow with regions, brokers of other regions send to the gateway of the host's region, which sends on. So the echoes
+say how many they have sent to the gateway. The host flushes once more, with these numbers; the gateway answers once so
+many have come, and says how many it has sent to the host. In step 2 the probe goes through the region; from the gateway
+another one goes through the tree of the flow above, behind the summary of the region.
+
 If a link fails, the echoes that were to come over it are lost. An attempt that has not ended within two leases is given
 up, and its step begins again; events that were counted and did not come by then were lost. The host still remembers the
 events that the subscription got meanwhile. A neighbour that has been away for two leases is waited for no longer: its
@@ -33,6 +38,7 @@ from overstory.filters import Filter, parse_filter
 from overstory.routing.epoch import Epoch
 from overstory.routing.frames import Frames, Routed
 from overstory.routing.messages import LATE, Attempt, Echo, Flush, Key, Output, Probe, Send
+from overstory.routing.regions import above
 from overstory.routing.state import State
 from overstory.routing.table import NONE
 
@@ -62,6 +68,9 @@ class PendingFlush(msgspec.Struct):
     host: int  # that began it
     probes: set[int]  # new flows whose probes have to come first
     counts: dict[int, int]  # in a steered flow: how many events brokers from here on have sent to the host
+    # At the gateway of the host's region, the second time: how many events have to come from each broker first
+    awaited: dict[int, int] | None = None
+    again: bool = False  # whether this is the second time
 
 
 class Moves:
@@ -99,7 +108,7 @@ class Moves:
         for target in targets:
             if target not in epoch.flows or target == LATE:
                 raise UnknownTreeError(f"epoch {number} has no flow {target} at broker {broker}")
-            if not epoch.flows[target].share.neighbours:
+            if not epoch.flows[epoch.spanning(target)].share.neighbours:
                 raise UnknownTreeError(
                     f"flow {target} has no tree at broker {broker} that subscription {id_} could join"
                 )
@@ -119,13 +128,15 @@ class Moves:
         attempt, outputs = (*key, moving.attempt), list[Output]()
         flushed = moving.targets if moving.step != 2 else (LATE,)
         moving.flushing = set(flushed)
+        epoch = self._state.epochs[number]
         if moving.step == 2:
             for target in moving.targets:
-                self._probed[number, attempt, target] = self._state.now
-                outlets = self._state.epochs[number].flows[target].outlets
-                outputs += [Send(peer, Probe(number, target, attempt)) for peer in sorted(outlets)]
+                if self._has_tree(epoch, target):
+                    self._probed[number, attempt, target] = self._state.now
+                outputs += self._probe_on(None, Probe(number, target, attempt))
         for flow in flushed:
-            outputs += self._flush(None, Flush(number, flow, attempt, moving.targets, self._state.broker))
+            flush = Flush(number, epoch.spanning(flow), attempt, moving.targets, self._state.broker)
+            outputs += self._flush(None, flush)
         return outputs
 
     def _end(self, move: Move) -> list[Output]:
@@ -147,8 +158,14 @@ class Moves:
         return outputs + self._begin(move)
 
     def arrived(self, epoch: Epoch) -> list[Output]:
-        """Events have come in steered flows: the steps that waited for them end."""
-        return [
+        """Events have come in steered flows: the steps that waited for them end, and gateways answer."""
+        answers = [
+            output
+            for round_, flush in list(self._flushes.items())
+            if round_[0] == epoch.share.epoch and flush.awaited is not None
+            for output in self._answer(round_)
+        ]
+        return answers + [
             output
             for move in list(self._moving)
             if move[0] == epoch.share.epoch
@@ -220,6 +237,7 @@ class Moves:
 
     def renew(self, old: float) -> list[Output]:
         """Begins attempts from before the time ``old`` again, and forgets the flushes and probes from before it."""
+        self._give_up_awaited(old)
         self._flushes = {round_: flush for round_, flush in self._flushes.items() if flush.since >= old}
         self._probed = {probe: since for probe, since in self._probed.items() if since >= old}
         outputs: list[Output] = []
@@ -239,6 +257,13 @@ class Moves:
                 steered.give_up(entry, {flow: count})
         return self._end(move)
 
+    def _give_up_awaited(self, old: float) -> None:
+        """Events that this broker has awaited as a gateway since before the time ``old`` were lost."""
+        for (number, _, flow), flush in self._flushes.items():
+            if flush.since < old and number in self._state.epochs:
+                for entry, count in (flush.awaited or {}).items():
+                    self._state.epochs[number].steered.give_up(entry, {above(flow): count})
+
     def _flush(self, peer: int | None, flush: Flush) -> list[Output]:
         """Passes a flush on to all other neighbours in the tree, and waits for the echoes of all of them.
 
@@ -248,10 +273,15 @@ class Moves:
         flow = epoch.flows[flush.flow]
         others = sorted(other for other in flow.share.neighbours - {peer} if not self._has_gone(other))
         round_: Round = (flush.epoch, flush.move, flush.flow)
-        probes = {target for target in flush.targets if self._has_tree(epoch, target)} if flush.flow == LATE else set()
-        counts = self._sent_to(epoch, flush.flow, flush.host)
-        self._flushes[round_] = PendingFlush(peer, set(others), self._state.now, flush.host, probes, counts)
-        onward: list[Output] = [Send(other, flush) for other in others if other in flow.outlets]
+        probes = {self._probe_for(epoch, target, flush.host) for target in flush.targets if flush.flow == LATE}
+        probes = {probe for probe in probes if self._has_tree(epoch, probe)}
+        counts, awaited = self._sent_to(epoch, flush), None
+        if flush.awaited is not None and epoch.steered.is_onward(above(flush.flow), flush.host):
+            awaited = dict(flush.awaited)
+        self._flushes[round_] = PendingFlush(
+            peer, set(others), self._state.now, flush.host, probes, counts, awaited, flush.awaited is not None
+        )
+        onward = self._state.to_those_up([Send(other, flush) for other in others])
         return onward + self._answer(round_)
 
     def _has_gone(self, peer: int) -> bool:
@@ -262,23 +292,49 @@ class Moves:
         """Whether this broker is in the tree of a flow. If it is not, no probe comes to it."""
         return target in epoch.flows and bool(epoch.flows[target].share.neighbours)
 
-    def _sent_to(self, epoch: Epoch, flow: int, host: int) -> dict[int, int]:
-        """How many events this broker has sent to a host in a flow, if it is steered."""
-        place = epoch.steered.place_of.get(flow)
-        if place is None or host == self._state.broker:
+    def _probe_for(self, epoch: Epoch, target: int, host: int) -> int:
+        """The flow whose probe tells this broker that a host's summary, or that of its region, has come."""
+        if epoch.spanning(target) == target or epoch.steered.is_inside(target, host):
+            return target
+        return above(target)
+
+    def _sent_to(self, epoch: Epoch, flush: Flush) -> dict[int, int]:
+        """How many events this broker has sent to a host in a flow, if it is steered.
+
+        If the flow has regions, a broker of another region has sent them to the gateway of the host's. That gateway
+        does not say before it is asked the second time, and then nobody else does.
+        """
+        steered, flow, goal = epoch.steered, flush.flow, flush.host
+        if above(flow) in steered.place_of:
+            flow = above(flow)
+            if flush.awaited is not None or steered.is_onward(flow, goal):
+                return {}
+            goal = epoch.flows[flow].share.gateway_of[goal] if not steered.is_inside(flow, goal) else goal
+        place = steered.place_of.get(flow)
+        if place is None or goal == self._state.broker:
             return {}
-        count = epoch.steered.sent_to(place, host)
+        count = steered.sent_to(place, goal)
         return {self._state.broker: count} if count else {}
 
     def _probe(self, peer: int, message: Probe) -> list[Output]:
         """Passes a probe on through the new tree, once, and answers a flush that has waited for it."""
-        probe = (message.epoch, message.move, message.flow)
+        probe, epoch = (message.epoch, message.move, message.flow), self._state.epochs[message.epoch]
         if probe in self._probed:
             return []
-        self._probed[probe] = self._state.now
-        outlets = self._state.epochs[message.epoch].flows[message.flow].outlets
-        onward: list[Output] = [Send(other, message) for other in sorted(outlets) if other != peer]
-        return onward + self._answer((message.epoch, message.move, LATE))
+        if message.gateway == NONE or not epoch.steered.is_inside(above(message.flow), message.gateway):
+            self._probed[probe] = self._state.now
+        return self._probe_on(peer, message) + self._answer((message.epoch, message.move, LATE))
+
+    def _probe_on(self, peer: int | None, probe: Probe) -> list[Output]:
+        """Sends a probe to all other neighbours in its tree; from a gateway, one more through the flow above."""
+        epoch, upper = self._state.epochs[probe.epoch], above(probe.flow)
+        outlets = epoch.flows[probe.flow].outlets
+        onward = [Send(other, probe) for other in sorted(outlets) if other != peer]
+        if probe.gateway != NONE or not epoch.is_gateway(probe.flow):
+            return self._state.to_those_up(onward)
+        further = Probe(probe.epoch, upper, probe.move, self._state.broker)
+        onward += [Send(other, further) for other in sorted(epoch.flows[upper].outlets)]
+        return self._state.to_those_up(onward)
 
     def _echo(self, peer: int, message: Echo) -> list[Output]:
         """Notes that a neighbour has answered a flush, and answers the flush if no other echo is missing."""
@@ -296,6 +352,7 @@ class Moves:
             flush is None
             or flush.missing
             or any((number, attempt, target) not in self._probed for target in flush.probes)
+            or not self._has_awaited(number, flow, flush)
         ):
             return []
         del self._flushes[round_]
@@ -307,10 +364,34 @@ class Moves:
         current = self._moving.get(move)
         if current is None or current.attempt != attempt[2]:
             return []
-        current.flushing.discard(flow)
-        if flush.counts:
-            current.expected[flow] = flush.counts
-        return self._end_if_flushed(move)
+        return self._flushed(move, flow, flush)
+
+    def _has_awaited(self, number: int, flow: int, flush: PendingFlush) -> bool:
+        """Whether all events that a gateway awaits have come. If so, it says how many it has sent to the host."""
+        steered = self._state.epochs[number].steered
+        if flush.awaited is None:
+            return True
+        if not all(steered.has_all(entry, {above(flow): count}) for entry, count in flush.awaited.items()):
+            return False
+        count = steered.sent_to(steered.place_of[above(flow)], flush.host)
+        flush.counts.update({self._state.broker: count} if count else {})
+        return True
+
+    def _flushed(self, move: Move, flow: int, flush: PendingFlush) -> list[Output]:
+        """All echoes of a flush that this broker began have come. The step may end, or the gateway is asked first."""
+        moving, (number, key) = self._moving[move], move
+        epoch = self._state.epochs[number]
+        target = above(flow) if above(flow) in epoch.steered.place_of else flow
+        counts = moving.expected.setdefault(target, {}) if flush.counts else {}
+        if target == flow or flush.again or epoch.is_gateway(target):
+            counts.update(flush.counts)
+            moving.flushing.discard(target)
+            return self._end_if_flushed(move)
+        inside = {entry for entry in flush.counts if epoch.steered.is_inside(target, entry)}
+        counts.update({entry: count for entry, count in flush.counts.items() if entry in inside})
+        awaited = tuple(sorted((entry, count) for entry, count in flush.counts.items() if entry not in inside))
+        attempt = (*key, moving.attempt)
+        return self._flush(None, Flush(number, flow, attempt, moving.targets, self._state.broker, awaited))
 
 
 def _part(wanted: Filter, events: Filter) -> Filter:

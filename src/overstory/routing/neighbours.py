@@ -4,27 +4,33 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from overstory.errors import UnknownTreeError, VersionError
 from overstory.filters import Filter
-from overstory.routing.flow import Flow
+from overstory.routing.flow import Flow, Orders
 from overstory.routing.messages import (
     LATE,
     Advertise,
+    Ask,
     Begin,
+    Compare,
+    Differ,
     Echo,
     Entered,
     Flush,
     Gate,
     Key,
     LinkState,
+    Listed,
     Marker,
     Message,
     Missing,
     Output,
     Packed,
     Probe,
+    Reach,
+    Reached,
     Renew,
     Resynchronise,
     Retired,
@@ -36,6 +42,11 @@ from overstory.routing.messages import (
 )
 from overstory.routing.outlet import Order
 from overstory.routing.state import State
+from overstory.routing.summaries import SteeredFlow
+
+OfFlow: TypeAlias = (
+    Advertise | Unadvertise | Gate | Subscribe | Unsubscribe | Renew | Differ | Compare | Ask | Listed | Missing
+)
 
 
 def check(state: State, peer: int, message: Message) -> None:
@@ -51,7 +62,7 @@ def check(state: State, peer: int, message: Message) -> None:
     if peer not in flows[number].share.neighbours:
         raise UnknownTreeError(f"broker {peer} is no neighbour of {state.broker} in the tree of flow {number}")
     if isinstance(message, Subscribe):
-        if number in state.epochs[message.epoch].steered.place_of and message.host not in state.epochs[message.epoch]:
+        if isinstance(flows[number], SteeredFlow) and message.host not in state.epochs[message.epoch]:
             raise UnknownTreeError(f"a summary in flow {number} names broker {message.host}, which is not known")
         flows[number].knows_subscription(peer, message.key, message.filter)
     elif isinstance(message, Advertise):
@@ -74,27 +85,25 @@ def advertised(state: State, hop: int, message: Advertise) -> list[Output]:
     flow = _flow(state, message)
     if flow.knows_advertisement(message.key, message.filter):
         return []
-    outputs: list[Output] = [Send(peer, message) for peer in sorted(flow.outlets) if peer != hop]
-    orders = flow.advertise(hop, message.key, message.filter, state.now)
-    return outputs + state.messages(message.epoch, message.flow, orders)
+    flow.advertise(hop, message.key, message.filter, state.now)
+    return state.to_those_up([Send(peer, message) for peer in sorted(flow.outlets) if peer != hop])
 
 
 def unadvertised(state: State, hop: int, message: Unadvertise) -> list[Output]:
     """An unadvertisement floods the flow's tree, and subscriptions that meet nothing else are withdrawn at the hop."""
     flow = _flow(state, message)
     known = flow.advertisements.get(message.key[0])
-    orders = flow.unadvertise(message.key, state.now, message.withdrawn)
+    flow.unadvertise(message.key, state.now, message.withdrawn)
     if known is None or known.version > message.key[1]:
         return []
-    outputs: list[Output] = [Send(peer, message) for peer in sorted(flow.outlets) if peer != hop]
-    return outputs + state.messages(message.epoch, message.flow, orders)
+    return state.to_those_up([Send(peer, message) for peer in sorted(flow.outlets) if peer != hop])
 
 
 def gated(state: State, peer: int, message: Gate) -> list[Output]:
     """A neighbour opens or shuts its gate. This may change the gates from here to other neighbours, who are told."""
     flow = _flow(state, message)
-    orders = flow.gate(peer, message.is_open)
-    return [*state.messages(message.epoch, message.flow, orders), *state.gates(message.epoch, flow)]
+    flow.gate(peer, message.is_open)
+    return state.gates(message.epoch, flow)
 
 
 def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
@@ -102,10 +111,16 @@ def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
     flow = _flow(state, message)
     if flow.knows_subscription(peer, message.key, message.filter):
         return []
-    orders = flow.subscribe(peer, message.key, message.filter, state.now, host=message.host)
+    void: Orders = []
+    if message.key in flow.void[peer]:
+        if flow.revives(peer, message.key, message.filter, state.now):
+            return []
+        void = flow.unsubscribe(peer, message.key, state.now, None, withdrawn=True)
+    orders = void + flow.subscribe(peer, message.key, message.filter, state.now, host=message.host)
     if message.triggered:
         orders = [(other, order._replace(triggered=order.filter is not None)) for other, order in orders]
     outputs = state.messages(message.epoch, message.flow, orders)
+    outputs += state.join_now(message.key[0])
     home = state.homes.get(message.key[0])
     if home is not None and home.version < message.key[1]:  # its client has subscribed again elsewhere
         del state.homes[message.key[0]]
@@ -121,14 +136,56 @@ def unsubscribed(state: State, peer: int, message: Unsubscribe) -> list[Output]:
 
 
 def renewed(state: State, peer: int, message: Renew) -> list[Output]:
-    """A neighbour renews what it stands by. What it leaves out is withdrawn, and what is unknown here is asked for."""
+    """A neighbour renews all that it stands by. If that is not what is known here, the two have to compare."""
     flow = _flow(state, message)
-    left_out, unknown = flow.renew_advertisements(peer, message.advertisements, state.now)
-    outputs = ran_out(state, peer, message.epoch, message.flow, left_out)
-    orders, missing = flow.renew(peer, message.keys, state.now)
-    outputs += state.messages(message.epoch, message.flow, orders)
+    if flow.is_same(peer, message.subscriptions, message.advertisements, state.now):
+        return []
+    return [Send(peer, Differ(message.epoch, message.flow))]
+
+
+def differed(state: State, peer: int, message: Differ) -> list[Output]:
+    """A neighbour knows something else than what it was told: the two compare."""
+    return [state.comparison(message.epoch, _flow(state, message), peer)] if peer in state.up else []
+
+
+def compared(state: State, peer: int, message: Compare) -> list[Output]:
+    """A neighbour tells the sums of what it stands by. Buckets that differ are asked for; the others are renewed."""
+    flow = _flow(state, message)
+    subscriptions = flow.heard[peer].compare(message.subscriptions, state.now)
+    advertisements = flow.advertised_from(peer).compare(message.advertisements, state.now)
+    return [Send(peer, Ask(message.epoch, message.flow, message.round, subscriptions, advertisements))]
+
+
+def asked(state: State, peer: int, message: Ask) -> list[Output]:
+    """A neighbour asks for the keys of some buckets, or for none: then it has all that it has to have."""
+    flow = _flow(state, message)
+    tasks = flow.outlets[peer].tasks
+    if message.round != tasks.round or peer not in state.up:
+        return []
+    tasks.asked.extend((bucket, True) for bucket in message.advertisements)
+    tasks.asked.extend((bucket, False) for bucket in message.subscriptions)
+    if tasks.asked:
+        flow.working.add(message.flow)
+        return []
+    tasks.is_agreed = True
+    return state.let_go(message.epoch, flow, peer)
+
+
+def listed(state: State, peer: int, message: Listed) -> list[Output]:
+    """A neighbour lists what it stands by in one bucket. What is unknown here is asked for."""
+    flow, keys = _flow(state, message), frozenset(message.keys)
+    outputs: list[Output] = []
+    missing: tuple[Key, ...] = ()
+    unknown: tuple[Key, ...] = ()
+    if message.advertisements:
+        left_out, unknown = flow.listed_advertisements(peer, message.bucket, keys, state.now)
+        outputs += ran_out(state, peer, message.epoch, message.flow, left_out)
+    else:
+        missing = flow.listed(peer, message.bucket, keys, state.now)
     if missing or unknown:
         outputs.append(Send(peer, Missing(message.epoch, message.flow, missing, unknown)))
+    if message.is_last:
+        outputs.append(Send(peer, Ask(message.epoch, message.flow, message.round)))
     return outputs
 
 
@@ -142,18 +199,16 @@ def ran_out(state: State, hop: int, epoch: int, flow: int, advertisements: Itera
 
 
 def missed(state: State, peer: int, message: Missing) -> list[Output]:
-    """A neighbour does not know subscriptions or advertisements that were renewed: it is told of them again."""
+    """A neighbour does not know subscriptions or advertisements that were listed: it is told of them again."""
     flow = _flow(state, message)
-    outlet = flow.outlets.get(peer)
-    if outlet is None:
-        return []
-    known = flow.renewed_advertisements(peer) & set(message.advertisements)
-    again: list[Output] = [
+    outlet = flow.outlets[peer]
+    again = [
         Send(peer, Advertise(message.epoch, message.flow, key, flow.advertisements[key[0]].filter))
-        for key in sorted(known)
+        for key in message.advertisements
+        if flow.stands_by(peer, key)
     ]
     orders = [(peer, Order(key, outlet.filters[key])) for key in message.keys if key in outlet.sent]
-    return again + state.messages(message.epoch, message.flow, orders)
+    return state.to_those_up(again) + state.messages(message.epoch, message.flow, orders)
 
 
 def settled(state: State, peer: int, message: Settled) -> list[Output]:
@@ -192,11 +247,6 @@ def left_epochs(state: State, peer: int, message: Retired) -> list[Output]:
     return outputs
 
 
-def asked_again(state: State, peer: int, message: Resynchronise) -> list[Output]:
-    """A neighbour asks for everything about an epoch. If the neighbour is down, it is told when it comes up."""
-    return state.introduced(message.epoch, peer, again=True) if peer in state.up else []
-
-
 def voided(state: State, peer: int) -> list[Output]:
     """A neighbour has restarted: the messages of its earlier incarnations, in all epochs, are void."""
     state.retirements.pop(peer, None)
@@ -204,14 +254,14 @@ def voided(state: State, peer: int) -> list[Output]:
     for number, epoch in state.epochs.items():
         for flow in epoch.flows.values():
             if peer in flow.share.neighbours:
-                outputs += ran_out(state, peer, number, flow.share.number, flow.advertised_by(peer))
-                outputs += state.messages(number, flow.share.number, flow.void(peer, state.now))
+                outputs += ran_out(state, peer, number, flow.share.number, list(flow.advertised_from(peer).keys))
+                flow.restarted(peer)
                 outputs += state.gates(number, flow)
         epoch.ended.forget(lambda ended: ended[1] == peer)
     return outputs
 
 
-def _flow(state: State, message: Advertise | Unadvertise | Gate | Subscribe | Unsubscribe | Renew | Missing) -> Flow:
+def _flow(state: State, message: OfFlow) -> Flow:
     return state.epochs[message.epoch].flows[message.flow]
 
 
@@ -222,10 +272,15 @@ HANDLERS: dict[type, Callable[[State, int, Any], list[Output]]] = {
     Subscribe: subscribed,
     Unsubscribe: unsubscribed,
     Renew: renewed,
+    Differ: differed,
+    Compare: compared,
+    Ask: asked,
+    Listed: listed,
     Missing: missed,
     Settled: settled,
     Marker: marked,
     Entered: entered,
-    Resynchronise: asked_again,
 }
+ANSWERS = (Ask, Differ, Missing, Reached)  # to what this broker has told; they say nothing of the sender's own
+SERVING = (Reach, Reached)  # messages that ``routing.service`` handles
 MOVING = (Flush, Probe, Echo)  # messages that ``routing.moves`` handles

@@ -1,7 +1,7 @@
 """What a broker has told one neighbour about the subscriptions of one flow: the state that policies decide on.
 
 1. ``sent`` is the set of subscriptions that the neighbour holds from here, no more and no less, once the neighbour has
-   read all messages.
+   read all messages. While it is down, ``sent`` is what it has to hold when it is up again and the two have compared.
 2. Every subscription of the outlet is in ``sent`` or is covered by one that is. So no event is lost.
 3. A *left-over* is in ``sent`` though no last hop stands behind it any more. It stays because it covers others.
 
@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from overstory.filters import Filter
 from overstory.matching import ParkingGraph
+from overstory.routing.digests import Digest
 from overstory.routing.messages import Key, Prune
+from overstory.routing.tasks import Tasks
 
 
 class Order(NamedTuple):
@@ -33,7 +35,8 @@ class Outlet:
     def __init__(self, peer: int, covering: bool) -> None:
         self.peer = peer
         self.filters: dict[Key, Filter] = {}  # of all subscriptions here, sent or not
-        self.sent: set[Key] = set()
+        self.sent = Digest()
+        self.tasks = Tasks()
         self.left_over: dict[Key, int] = {}  # how many events came in vain for each
         # Left-overs that go once the subscriptions that they cover are sent, and whether they are only withdrawn
         self.leaving: dict[Key, bool] = {}

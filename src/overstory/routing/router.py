@@ -13,12 +13,12 @@ What may be relied on:
    message of a retired epoch.
 4. A message of an epoch that is not installed yet is dropped, because the neighbour may have been told of the plan
    first. Once the epoch is installed, the neighbour is asked to begin again. Until it begins, its messages of that
-   epoch do not count.
+   epoch do not count, except for answers to what this broker has told it.
 5. A subscription whose id comes with a higher version replaces the older version at this broker. A host that hears of
    a newer version elsewhere ends its own. It may never hear of the newer version, if another subscription covers that
    one on the way. So whoever moves a client unsubscribes it at its old broker.
 6. A neighbour that is down is told nothing. The subscriptions and advertisements that it sent stay for two leases.
-   When the neighbour is up again, it is told everything, and that this is everything. What it repeats is old news.
+   When the neighbour is up again, the two compare what they know by digests, and only the differences are told.
 7. A broker that restarts comes with a higher incarnation. It installs every epoch that others may still have, and then
    activates the one that the network is on. All messages of its earlier incarnations are void, whether it comes up
    before or after it installs. Frames of an epoch that is not installed raise an ``EpochError``, and are lost.
@@ -28,6 +28,11 @@ What may be relied on:
    checked at a tick: a subscription or an advertisement of a neighbour has run out if it was last renewed more than
    two leases before the previous tick. So where ticks are evenly spaced, it stays for at least two leases from the
    later of the two ticks that it came between.
+
+10. No input takes long, however many subscriptions there are: it does ``slice_`` items of work at most, and leaves the
+    rest to ``work``, which is to be called while ``has_work``. Messages that must not come before subscriptions are
+    held back meanwhile, so it does not matter when. (A policy may have much to say at once all the same: ``active``,
+    for one, when a subscription leaves that covered many.)
 
 How to think about it: an epoch has flows, a flow has a tree, and each neighbour in a tree has an outlet. The outlet
 holds the subscriptions that the neighbour was told of (``outlet``), and a policy decides which these are (``policy``).
@@ -66,8 +71,10 @@ from overstory.routing.messages import (
 )
 from overstory.routing.moves import Moves
 from overstory.routing.neighbours import (
+    ANSWERS,
     HANDLERS,
     MOVING,
+    SERVING,
     advertised,
     check,
     check_together,
@@ -77,13 +84,16 @@ from overstory.routing.neighbours import (
     voided,
 )
 from overstory.routing.policy import Policy
+from overstory.routing.service import Service
 from overstory.routing.share import Share
 from overstory.routing.state import Home, State
 from overstory.routing.steered_flows import NOTHING_SENT, Here
 from overstory.routing.summaries import SteeredFlow
+from overstory.routing.work import has_work, work
 
 FOR_EVER = float("inf")
 WINDOW = 3600.0  # seconds of statistics
+SLICE = 64  # items of long work that one input does at most
 
 
 class RouterStatistics(msgspec.Struct, frozen=True):
@@ -113,14 +123,22 @@ class Router:
         window: float = WINDOW,
         now: float = 0.0,
         incarnation: int = 0,
+        slice_: int = SLICE,
+        tells_served: bool = False,
     ) -> None:
-        """``incarnation`` is a higher number each time that the broker restarts without its state."""
+        """``incarnation`` is a higher number each time that the broker restarts without its state.
+
+        ``slice_`` is how many items of long work one input does at most; the rest is left to ``work``. With
+        ``tells_served``, an output ``Served`` follows each subscription of a client, at the price of a flush.
+        """
+        self.slice = slice_
         self.lease = lease
         self.state = State(broker, policy, incarnation, lease)
         self.state.now = self._renewed = now
         self._window = window
         self._policy_ticked = float("-inf")  # when the policy last looked at the orders that wait
-        self._moves = Moves(self.state)
+        self._moves, self._service = Moves(self.state), Service(self.state)
+        self._tells_served = tells_served
 
     # Neighbours and plans
 
@@ -133,10 +151,14 @@ class Router:
         if self.state.active is not None:
             outputs.append(Send(peer, self._retired()))
         for number, epoch in self.state.epochs.items():
-            outputs += self.state.introduced(number, peer, again=True)
+            outputs += self._introduced(number, peer)
             if peer in epoch.not_begun:
                 outputs.append(Send(peer, Resynchronise(number)))
-        return outputs
+        return outputs + self._some_work()
+
+    def _introduced(self, number: int, peer: int) -> list[Output]:
+        """Tells a neighbour of an epoch, as far as it does not know it, and of all that is to follow."""
+        return self.state.introduced(number, peer) + self._service.introduced(number, peer)
 
     def neighbour_down(self, peer: int) -> list[Output]:
         """A neighbour is down: its outlets are closed, and the entries that it sent stay until their leases end."""
@@ -146,7 +168,8 @@ class Router:
         self.state.away[peer] = self.state.now
         for epoch in self.state.epochs.values():
             for flow in epoch.flows.values():
-                flow.close_outlet(peer)
+                if peer in flow.outlets:
+                    flow.outlets[peer].tasks.cut()
         self._moves.down(peer)
         return outputs
 
@@ -165,15 +188,16 @@ class Router:
         news = self.state.links.use() if len(epoch.steered) else []
         epoch.not_begun = {peer for peer, latest in self.state.too_early.items() if latest >= share.epoch}
         outputs: list[Output] = [*news]
-        for peer in sorted(self.state.up):
-            outputs += self.state.introduced(share.epoch, peer, again=False)
+        for peer in sorted(self.state.up & epoch.neighbours):
+            outputs.append(Send(peer, Begin(share.epoch, self.state.incarnation)))
+            epoch.begin_with(peer)
         outputs += [Send(peer, Resynchronise(share.epoch)) for peer in sorted(epoch.not_begun & self.state.up)]
         for client, key, announced in self.state.announced.values():
             outputs += self._announce(share.epoch, client, key, announced)
         if self.state.narrowed:
             outputs += self.narrow()
-        outputs += self.state.join_plan(epoch)
-        outputs += [*self.state.to_those_up(epoch.settle()), *self.state.held(share.epoch)]
+        self.state.join_plan(epoch)
+        outputs += self._some_work()
         for peer, retired in self.state.retirements.items():
             if retired.has_left(share.epoch):
                 outputs += self.state.to_those_up(epoch.left_by(peer, self.state.now))
@@ -210,11 +234,26 @@ class Router:
         self.state.retired = max(self.state.retired, number)
         self.state.said_drained.discard(number)
         self._moves.forget(number)
-        for id_, home in list(self.state.homes.items()):
-            home.joined = self.state.same(frozenset(joined for joined in home.joined if joined[0] != number))
-            if not home.joined and (self.state.epochs or home.planned):  # else it waits for the next plan
-                del self.state.homes[id_]
-        return []
+        self.state.leaving |= dict.fromkeys(self.state.homes)
+        return self._service.forget(number) + self._some_work()
+
+    def _some_work(self) -> list[Output]:
+        """Does a slice of the work that inputs have left."""
+        return self.work(self.slice) if self.has_work else []
+
+    def work(self, most: int = SLICE) -> list[Output]:
+        """Goes on with work that takes long: with so many items at most. To be called while ``has_work``."""
+        joining = [number for number, epoch in self.state.epochs.items() if epoch.joining is not None]
+        outputs = work(self.state, most)
+        for number in joining:
+            if self.state.epochs[number].joining is None:
+                outputs += self._service.installed(number)
+        return outputs
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is work that takes long, which ``work`` goes on with."""
+        return has_work(self.state)
 
     # Clients
 
@@ -227,9 +266,10 @@ class Router:
         known = self.state.announced.get(id_)
         if known is None or known[1][1] < version:
             self.state.announced[id_] = (client, (id_, version), announced)
-        return [
+        outputs = [
             output for epoch in self.state.epochs for output in self._announce(epoch, client, (id_, version), announced)
         ]
+        return outputs + self._some_work()
 
     def unadvertise(self, client: int, id_: int, version: int) -> list[Output]:
         """A client takes back this version of an advertisement, and all before it."""
@@ -240,7 +280,7 @@ class Router:
         outputs: list[Output] = []
         for number, flow in self.state.flows():
             outputs += unadvertised(self.state, client, Unadvertise(number, flow.share.number, (id_, version)))
-        return outputs
+        return outputs + self._some_work()
 
     def narrow(self, narrowed: bool = True) -> list[Output]:
         """Clients here publish only what they have advertised from now on, or anything if ``narrowed`` is false."""
@@ -250,7 +290,7 @@ class Router:
             if flow.share.everyone_advertises:
                 flow.narrowed = narrowed
                 outputs += self.state.gates(number, flow)
-        return outputs
+        return outputs + self._some_work()
 
     def _announce(self, number: int, client: int, key: Key, announced: Filter) -> list[Output]:
         """Advertises in the flows of one epoch that the filter meets, and ends older versions in the other flows."""
@@ -268,13 +308,14 @@ class Router:
         """A client's subscription joins the late flow of every epoch, and is acknowledged."""
         if any(PUBLISHING_BROKER in box.sets for box in wanted.boxes):
             raise RoutingError(f"subscription {id_} asks for {PUBLISHING_BROKER}, which only plans may use")
+        before = self.state.join_now(id_)
         home = self.state.homes.get(id_)
         if home is not None and (home.version > version or _is_same(home, id_, version, client, wanted, no_local)):
-            return []
+            return before
         if self.state.ended.holds(id_, version):
-            return []
+            return before
         late = {number: epoch.flows[LATE] for number, epoch in self.state.epochs.items()}
-        outputs: list[Output] = []
+        outputs = before
         joined = self.state.same(frozenset((number, LATE) for number in late))
         self.state.homes[id_] = Home(client, version, wanted, no_local, joined)
         for number, flow in late.items():
@@ -282,25 +323,28 @@ class Router:
             outputs += self.state.messages(number, LATE, orders)
         if home is not None:
             outputs += self.state.leave_all(id_, home)
-        return [*outputs, Acknowledge(client, (id_, version))]
+        outputs.append(Acknowledge(client, (id_, version)))
+        return outputs + (self._service.made((id_, version)) if self._tells_served else [])
 
     def unsubscribe(self, client: int, id_: int, version: int) -> list[Output]:
         """A client's subscription leaves all its flows. One that is not here is remembered, so that it stays away."""
+        before = self.state.join_now(id_)
         home = self.state.homes.get(id_)
         if home is not None and home.version > version:
-            return []
+            return before
         self.state.end(id_, version)
         if home is None or home.client != client:
-            return []
+            return before
         del self.state.homes[id_]
-        return self.state.leave_all(id_, home)
+        self._service.ended(id_)
+        return before + self.state.leave_all(id_, home)
 
     def move(self, id_: int, *flows: int) -> list[Output]:
         """Moves a subscription from the late flow to one or more that together carry every event that it wants.
 
         No two of them may carry the same event.
         """
-        return self._moves.start(id_, flows)
+        return self.state.join_now(id_) + self._moves.start(id_, flows)
 
     # Publications
 
@@ -364,7 +408,7 @@ class Router:
 
     def _steered_came(self, epoch: Epoch) -> list[Output]:
         """Events came in steered flows: a move may go on, and an epoch may have drained."""
-        sends = self.state.to_those_up(epoch.steered_came())
+        sends = self.state.to_those_up(epoch.steered_came(self.state.now))
         return [*self._moves.arrived(epoch), *sends, *self.state.drained(epoch.share.epoch)]
 
     def note(self, frames: Frames, routed: Routed) -> list[Output]:
@@ -409,6 +453,11 @@ class Router:
             for packed in message.messages:
                 check(self.state, peer, packed)
             return [output for packed in message.messages for output in self.receive(peer, packed)]
+        return self._receive(peer, message) + self._some_work()
+
+    def _receive(self, peer: int, message: Message) -> list[Output]:
+        """Handles one message that is not packed."""
+        assert not isinstance(message, Packed)
         if isinstance(message, Retired):
             return left_epochs(self.state, peer, message)
         if isinstance(message, LinkState):
@@ -418,8 +467,12 @@ class Router:
         check(self.state, peer, message)
         if isinstance(message, Begin):
             return self._begun(peer, message)
-        if peer in self.state.epochs[message.epoch].not_begun:
+        if peer in self.state.epochs[message.epoch].not_begun and not isinstance(message, ANSWERS):
             return []
+        if isinstance(message, Resynchronise):
+            return self._introduced(message.epoch, peer) if peer in self.state.up else []
+        if isinstance(message, SERVING):
+            return self._service.receive(peer, message)
         if isinstance(message, MOVING):
             return self._moves.receive(peer, message)
         return HANDLERS[type(message)](self.state, peer, message)
@@ -474,12 +527,17 @@ class Router:
         if now - self._renewed >= self.lease:
             self._renewed = now
             outputs += self._renewals(before - 2 * self.lease)
-        return outputs
+        return outputs + self._some_work()
 
     @property
     def is_moving(self) -> bool:
         """Whether a subscription is on the move between flows."""
         return self._moves.is_moving
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a subscription of this broker, or of another that asked this one, waits to be served everywhere."""
+        return self._service.is_waiting
 
     @property
     def is_waiting(self) -> bool:
@@ -529,14 +587,16 @@ class Router:
         for epoch in list(self.state.epochs.values()):
             epoch.ended.expire(old)
             epoch.unadvertised.expire(old)
-            outputs += self.state.to_those_up(epoch.give_up(old))
+            outputs += self.state.to_those_up(epoch.give_up(old, self.state.now))
             outputs += self._released(epoch, epoch.arrivals.expire(old)) + self._steered_came(epoch)
         for number, flow in self.state.flows():
             for peer in sorted(flow.share.neighbours):
-                expired = flow.advertised_by(peer, before=old)
+                expired = flow.advertised_before(peer, old)
                 outputs += ran_out(self.state, peer, number, flow.share.number, expired)
-            outputs += self.state.messages(number, flow.share.number, flow.expire(old, self.state.now))
-            outputs += [self.state.renewal(number, flow, peer) for peer in sorted(flow.outlets)]
+            flow.expire(old)
+            for peer in flow.outlets:
+                flow.let_go(peer)
+            outputs += [self.state.renewal(number, flow, peer) for peer in sorted(self.state.up & flow.outlets.keys())]
         return outputs + self._moves.renew(old)
 
 

@@ -10,11 +10,14 @@ import msgspec
 
 from overstory.errors import DataError, Problem
 from overstory.filters import Filter, parse_filter
+from overstory.kernels.nothing import NONE
 from overstory.model.plan import EVERYTHING, Plan
+from overstory.model.regions import problems_of_regions, regions_of
 from overstory.model.scenario import Scenario
 from overstory.model.spanning import minimum_spanning_tree
 from overstory.model.tables import STEERED, TREE
 from overstory.routing.messages import LATE
+from overstory.routing.regions import ABOVE, Tree, above, places_of
 from overstory.routing.written_out import written_out
 
 Link = tuple[int, int]
@@ -30,6 +33,11 @@ class FlowShare(msgspec.Struct, frozen=True):
     everyone_advertises: bool = True  # every broker advertises everything until it narrows that; else what it announces
     kind: str = TREE  # a steered flow has the late flow's neighbours, for its summaries, and its own summary among rows
     ordered: bool = False  # whether the frames of a steered flow are numbered, and released in order
+    # Of a steered flow with regions, and of the one above it (``regions``): the gateway of every broker; the neighbour
+    # on the way to that of this broker; and the neighbours behind whom there are brokers of other regions
+    gateway_of: dict[int, int] = {}
+    towards: int = NONE
+    outward: frozenset[int] = frozenset()
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -76,10 +84,18 @@ def shares_of(
     version 0.
     """
     plan = written_out(scenario, plan)
+    if problems := problems_of_regions(scenario, plan):
+        raise DataError("the plan cannot be installed:", problems)
     brokers: list[int] = scenario.brokers["id"].to_pylist()
     flows = _flow_shares(scenario, plan, brokers)
+    regions = regions_of(plan)
+    for number, gateway_of in regions.items():
+        late = {broker: flows[broker][LATE].neighbours for broker in brokers}
+        made = with_regions({broker: flows[broker][number] for broker in brokers}, late, gateway_of)
+        for broker, both in made.items():
+            flows[broker] |= {flow.number: flow for flow in both}
     members, planned = _members(scenario, plan, versions or {})
-    steering = {row["flow"] for row in plan.flows.to_pylist() if row["kind"] in STEERED}
+    steering = {row["flow"] for row in plan.flows.to_pylist() if row["kind"] in STEERED} | set(map(above, regions))
     clients: dict[int, set[int]] = defaultdict(set)
     for row in plan.attachments.to_pylist():
         clients[row["broker"]].add(row["client"])
@@ -103,6 +119,29 @@ def shares_of(
         )
         for broker in brokers
     }
+
+
+def with_regions(flows: Mapping[int, FlowShare], tree: Tree, gateway_of: dict[int, int]) -> dict[int, list[FlowShare]]:
+    """A steered flow at all brokers as the two that it is where it has regions: itself, and the one above."""
+    places = places_of(tree, gateway_of)
+    found: dict[int, list[FlowShare]] = defaultdict(list)
+    for broker, flow in flows.items():
+        inside = frozenset(peer for peer in flow.neighbours if gateway_of[peer] == gateway_of[broker])
+        of_region = {broker: flow.rows[broker]} if broker in flow.rows and gateway_of[broker] == broker else {}
+        rows = {peer: row for peer, row in flow.rows.items() if peer not in of_region}
+        lower = msgspec.structs.replace(
+            flow, neighbours=inside, rows=rows, gateway_of=gateway_of, towards=places[broker].towards
+        )
+        upper = msgspec.structs.replace(
+            flow,
+            number=above(flow.number),
+            kind=ABOVE,
+            rows=of_region,
+            gateway_of=gateway_of,
+            outward=places[broker].outward,
+        )
+        found[broker] = [lower, upper]
+    return found
 
 
 def _flow_shares(scenario: Scenario, plan: Plan, brokers: list[int]) -> dict[int, dict[int, FlowShare]]:

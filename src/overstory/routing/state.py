@@ -12,17 +12,20 @@ from overstory.routing.flow import Flow, Orders
 from overstory.routing.link_state import LinkStates
 from overstory.routing.messages import (
     LATE,
-    Advertise,
     Begin,
+    Compare,
     Drained,
     Gate,
     Held,
     Key,
     Output,
     Packed,
+    Probe,
+    Reach,
     Renew,
     Retired,
     Send,
+    Settled,
     Subscribe,
     Unsubscribe,
 )
@@ -31,6 +34,7 @@ from overstory.routing.policy import Policy
 from overstory.routing.share import Member
 from overstory.routing.tombstones import Tombstones
 
+FOLLOWING = (Settled, Probe, Reach)  # messages that follow subscriptions, and must not come before them
 Memberships: TypeAlias = frozenset[tuple[int, int]]  # epochs and flows
 MOST_SHARED = 1000  # sets of memberships; most subscriptions have one of a few
 
@@ -67,6 +71,7 @@ class State:
         self.too_early: dict[int, int] = {}  # the latest epoch of which a neighbour spoke before it was installed here
         self.dropped = 0  # messages that came too early
         self.said_drained: set[int] = set()  # epochs of which the shell knows that they have drained
+        self.leaving: dict[int, None] = {}  # subscriptions that may be in flows of epochs that were retired
         self._memberships: dict[Memberships, Memberships] = {}
 
     def same(self, joined: Memberships) -> Memberships:
@@ -98,50 +103,60 @@ class State:
         """All flows of all epochs, each with the number of its epoch."""
         return ((number, flow) for number, epoch in self.epochs.items() for flow in epoch.flows.values())
 
-    def introduced(self, number: int, peer: int, again: bool) -> list[Output]:
-        """Everything that a neighbour has to know of an epoch.
+    def introduced(self, number: int, peer: int) -> list[Output]:
+        """Begins to tell a neighbour of an epoch. It may know something already, which may no longer hold.
 
-        ``again`` means that the neighbour may still know something that no longer holds.
+        The two compare what they know. What follows subscriptions is told behind that.
         """
-        flows = [flow for flow in self.epochs[number].flows.values() if peer in flow.share.neighbours]
-        outputs: list[Output] = [Send(peer, Begin(number, self.incarnation))] if flows else []
-        for flow in flows:
-            outputs += self._opened(number, flow, peer)
-            if again:
+        outputs: list[Output] = []
+        for flow in self.epochs[number].flows.values():
+            if peer in flow.share.neighbours:
+                if not outputs:
+                    outputs.append(Send(peer, Begin(number, self.incarnation)))
+                flow.outlets[peer].tasks.cut()
                 if flow.share.everyone_advertises:
                     outputs.append(Send(peer, Gate(number, flow.share.number, flow.gate_to(peer))))
-                outputs.append(self.renewal(number, flow, peer))
-        return outputs + list(self.epochs[number].told_again(peer)) if again else outputs
+                outputs.append(self.comparison(number, flow, peer))
+        return outputs + self.to_those_up(self.epochs[number].told_again(peer))
+
+    def comparison(self, number: int, flow: Flow, peer: int) -> Send:
+        """The message that begins to compare what this broker stands by in a flow with what a neighbour knows."""
+        flow.let_go(peer)
+        round_ = flow.outlets[peer].tasks.begin_round()
+        return Send(peer, Compare(number, flow.share.number, round_, *flow.sums(peer)))
 
     def renewal(self, number: int, flow: Flow, peer: int) -> Send:
         """The message that renews all subscriptions and advertisements that this broker stands by in a flow."""
-        return Send(peer, Renew(number, flow.share.number, flow.renewed(peer), flow.renewed_advertisements(peer)))
-
-    def _opened(self, number: int, flow: Flow, peer: int) -> list[Output]:
-        """Opens the flow's outlet to a neighbour, and tells it of all advertisements and subscriptions."""
-        outputs: list[Output] = [
-            Send(peer, Advertise(number, flow.share.number, (id_, advertisement.version), advertisement.filter))
-            for id_, advertisement in flow.advertisements.items()
-            if advertisement.hop != peer
-        ]
-        return outputs + self.messages(number, flow.share.number, flow.open_outlet(peer))
+        return Send(peer, Renew(number, flow.share.number, *flow.totals(peer)))
 
     def gates(self, number: int, flow: Flow) -> list[Output]:
         """Tells those neighbours for which the gate of this flow has changed."""
-        return [Send(peer, Gate(number, flow.share.number, is_open)) for peer, is_open in flow.gates()]
+        sends = [Send(peer, Gate(number, flow.share.number, is_open)) for peer, is_open in flow.gates()]
+        return self.to_those_up(sends)
 
-    def join_plan(self, epoch: Epoch) -> list[Output]:
-        """Members of the plan whose clients are here join the plan's flows.
+    def join_plan(self, epoch: Epoch) -> None:
+        """Members of the plan whose clients are here are to join the plan's flows, one after the other.
 
-        Subscriptions here that the plan does not know, or knows in an older version, join the late flow. Members that
-        have ended since the plan was made stay away.
+        Subscriptions here that the plan does not know, or knows in an older version, are to join the late flow.
         """
-        outputs = []
-        parts: dict[int, list[Member]] = {}
+        joining: dict[int, list[Member]] = {}
         for member in epoch.share.members:
-            if not self.ended.holds(member.subscription, member.version):
-                parts.setdefault(member.subscription, []).append(member)
-        for id_, members in parts.items():
+            joining.setdefault(member.subscription, []).append(member)
+        for id_ in self.homes:
+            joining.setdefault(id_, [])
+        epoch.joining = joining
+
+    def join_now(self, id_: int) -> list[Output]:
+        """A subscription joins the plans that it is still to join, before anything happens to it."""
+        joining = [epoch for epoch in self.epochs.values() if epoch.joining and id_ in epoch.joining]
+        return [output for epoch in joining for output in self.join_next(epoch, id_)]
+
+    def join_next(self, epoch: Epoch, id_: int) -> list[Output]:
+        """A subscription joins a plan, unless it has ended since the plan was made."""
+        assert epoch.joining is not None
+        members = epoch.joining.pop(id_)
+        outputs: list[Output] = []
+        if members and not self.ended.holds(id_, members[0].version):
             home, first = self.homes.get(id_), members[0]
             if home is not None and home.version < first.version:
                 outputs += self.leave_all(id_, home)
@@ -154,10 +169,19 @@ class State:
             if home.version == first.version:
                 for member in members:
                     outputs += self.join(epoch, home, id_, member.flow, member.filter)
-        for id_, home in self.homes.items():
-            if home.version > epoch.share.planned.get(id_, -1):
-                outputs += self.join(epoch, home, id_, LATE, home.filter)
+        home = self.homes.get(id_)
+        if home is not None and home.version > epoch.share.planned.get(id_, -1):
+            outputs += self.join(epoch, home, id_, LATE, home.filter)
         return outputs
+
+    def forget_memberships(self, id_: int) -> None:
+        """A subscription is no longer in flows of epochs that were retired. If it is in no other, it has gone."""
+        home = self.homes.get(id_)
+        if home is None:
+            return
+        home.joined = self.same(frozenset(joined for joined in home.joined if joined[0] in self.epochs))
+        if not home.joined and (self.epochs or home.planned):  # else it waits for the next plan
+            del self.homes[id_]
 
     def join(self, epoch: Epoch, home: Home, id_: int, flow: int, wanted: Filter) -> list[Output]:
         """A client's subscription joins one flow, with the part of its filter that the flow serves."""
@@ -189,8 +213,29 @@ class State:
         return self.messages(number, flow, orders)
 
     def to_those_up(self, sends: Sequence[Send]) -> list[Output]:
-        """Only the messages for neighbours that are up. The other neighbours are told when they come up."""
-        return [send for send in sends if send.peer in self.up]
+        """Only the messages for neighbours that are up. The other neighbours are told when they come up.
+
+        Messages that follow subscriptions are held back while their neighbour is not told of all of these.
+        """
+        outputs: list[Output] = []
+        for send in sends:
+            if send.peer not in self.up:
+                continue
+            if isinstance(send.message, FOLLOWING):
+                tasks = self.epochs[send.message.epoch].flows[send.message.flow].outlets[send.peer].tasks
+                if tasks.held_back or not tasks.is_clear:
+                    tasks.held_back.append(send.message)
+                    continue
+            outputs.append(send)
+        return outputs
+
+    def let_go(self, number: int, flow: Flow, peer: int) -> list[Output]:
+        """The messages that were held back, if the neighbour has been told of all subscriptions now."""
+        tasks = flow.outlets[peer].tasks
+        if not tasks.held_back or not tasks.is_clear:
+            return []
+        held_back, tasks.held_back = tasks.held_back, []
+        return [Send(peer, message) for message in held_back]
 
     def held(self, number: int) -> list[Output]:
         """The output that says that this broker holds the epoch, if it does."""
@@ -204,9 +249,18 @@ class State:
         return [Drained(number)]
 
     def messages(self, epoch: int, flow: int, orders: Orders) -> list[Output]:
-        """Turns orders into messages. A policy that packs has one message for each neighbour."""
-        said = [(peer, self._message(epoch, flow, order)) for peer, order in orders]
-        if not self.policy.packs or len(orders) < 2:
+        """Turns orders into messages for neighbours that are up. A policy that packs has one message for each.
+
+        At a gateway what changes in a flow may change the summary of its region, which is told in the flow above.
+        """
+        region = getattr(self.epochs[epoch].flows[flow], "region", None)  # of a steered flow at a gateway
+        further = [] if region is None else self.messages(epoch, region.share.number, region.take_orders())
+        return self._packed(epoch, flow, orders) + further
+
+    def _packed(self, epoch: int, flow: int, orders: Orders) -> list[Output]:
+        """The messages for orders of one flow."""
+        said = [(peer, self._message(epoch, flow, order)) for peer, order in orders if peer in self.up]
+        if not self.policy.packs or len(said) < 2:
             return [Send(peer, message) for peer, message in said]
         by_peer: dict[int, list[Subscribe | Unsubscribe]] = {}
         for peer, message in said:

@@ -6,7 +6,9 @@
    broker where it only passes.
 3. If the next hop of a frame is not up, this broker finds another way to all ends behind it, once more at every such
    place, up to ``MOST_DETOURS`` times. An end that cannot be reached is counted, and so is a header that is wrong.
-4. For each end the events that were sent there are counted, and at an end those that have come from each broker. An
+4. In a flow with regions, the *gateway* of a region is an end for events from other regions. From there they go to the
+   ends in the region, along a tree that the gateway finds: as if they entered once more, but nowhere else.
+5. For each end the events that were sent there are counted, and at an end those that have come from each broker. An
    event that comes twice stays once. By these counts an epoch drains, and a move ends (``epoch``, ``moves``).
 """
 
@@ -22,7 +24,7 @@ from overstory.kernels.steering import NUMBER_BITS, RIGHT, Sent, encode_trees, e
 from overstory.model.tables import STEERED
 from overstory.routing.frames import Entering, Frames, Ints, Routed
 from overstory.routing.link_state import LinkStates
-from overstory.routing.share import Share
+from overstory.routing.share import FlowShare, Share
 from overstory.routing.steering import Steering, steering_on
 from overstory.wire.steering import MOST_DETOURS, detours_of, first_byte
 
@@ -70,6 +72,10 @@ class SteeredFlows:
         self.broker, self.position = broker, int(np.searchsorted(self.ids, broker))
         shape = len(self.numbers), len(self.ids)
         self.sent, self.received = np.zeros(shape, np.int64), np.zeros(shape, np.int64)  # by flow, and end or entry
+        # By flow and broker: the gateway of its region, NONE in a flow without regions. By flow: whether this is one
+        self._gateway = np.array([self._gateways_in(share.flows[number]) for number in self.numbers.tolist()], np.int64)
+        self._gateway = self._gateway.reshape(shape)
+        self._is_gateway = self._gateway[:, self.position] == self.position if len(self.numbers) else np.empty(0, bool)
         self.wrong = self.lost = 0  # headers that could not be followed, and ends that could not be reached
         self._down: frozenset[tuple[int, int]] = frozenset()
         self._steering = self.whole
@@ -77,6 +83,48 @@ class SteeredFlows:
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    def _gateways_in(self, flow: FlowShare) -> list[int]:
+        """By position of a broker, the position of its gateway."""
+        if not flow.gateway_of:
+            return [NONE] * len(self.ids)
+        found: list[int] = np.searchsorted(self.ids, [flow.gateway_of[each] for each in self.ids.tolist()]).tolist()
+        return found
+
+    @cached_property
+    def gateways(self) -> list[int]:
+        """The brokers that are the gateway of a region in some flow."""
+        found: list[int] = self.ids[np.unique(self._gateway[self._gateway != NONE])].tolist()
+        return found
+
+    def gateway_for(self, flow: int, entry: int) -> int | None:
+        """The gateway that sends a broker's events on to this one, by the number of a flow; None: there is none."""
+        place = self.place_of[flow]
+        own, other = self._gateway[place, [self.position, int(np.searchsorted(self.ids, entry))]].tolist()
+        return None if own == other or own == self.position else int(self.ids[own])
+
+    def is_inside(self, flow: int, broker: int) -> bool:
+        """Whether a broker is in the region of this one, by the number of a flow; always, if the flow has none."""
+        regions = self._gateway[self.place_of[flow]]
+        return bool(regions[int(np.searchsorted(self.ids, broker))] == regions[self.position])
+
+    def is_onward(self, flow: int, end: int) -> bool:
+        """Whether this broker sends events on to that end, as the gateway of its region."""
+        return bool(self._is_gateway[self.place_of[flow]]) and self.is_inside(flow, end)
+
+    def turned(self, frames: Frames, here: Here) -> tuple[Bools, Bools]:
+        """By frame and flow, whether an event goes on from here as from a gateway; by flow and end, whether there."""
+        turned = np.zeros((len(frames), len(self)), np.bool_)
+        stays = here.stays & (here.flows != NONE)
+        frame, flow = here.frames[stays], here.flows[stays]
+        entry = np.searchsorted(self.ids, frames.entries[frame])
+        turned[frame, flow] = self._is_gateway[flow] & (self._gateway[flow, entry] != self.position)
+        return turned, self._gateway == self.position
+
+    @property
+    def turns(self) -> bool:
+        """Whether this broker is a gateway."""
+        return bool(self._is_gateway.any())
 
     @property
     def steering(self) -> Steering:
@@ -231,8 +279,9 @@ class SteeredFlows:
         self.lost += routed.lost
 
     def arrive(self, place: int, entry: int) -> None:
-        """Counts an event that has come to stay in a flow, from the broker where it entered."""
-        self.received[place, int(np.searchsorted(self.ids, entry))] += 1
+        """Counts an event that has come to stay in a flow, by the broker where it entered, or that sent it on."""
+        gateway = self.gateway_for(int(self.numbers[place]), entry)
+        self.received[place, int(np.searchsorted(self.ids, entry if gateway is None else gateway))] += 1
 
     def sent_by_end(self) -> dict[tuple[int, int], int]:
         """How many events have been sent, by the number of a flow and by end."""

@@ -89,6 +89,11 @@ class Table:
         if self.on_change is not None:
             self.on_change(wanted)
 
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Another one after each entry that comes or goes, and never the same again."""
+        return self._added, self.size
+
     def serial(self, number: int) -> int:
         """The serial of an entry, which no other entry ever gets."""
         return int(self._serial[number])
@@ -185,7 +190,8 @@ class Table:
     def _hits(self, frames: Frames, matches: Matches, steered: SteeredFlows, met: Here | None) -> Hits:
         """The matches that count: a frame does not go back to its origin, and goes only where its flows go.
 
-        In a steered flow it goes to ends only where it enters, and to clients only where it stays.
+        In a steered flow it goes to ends only where it enters, or is sent on by a gateway, and to clients only where it
+        stays.
         """
         numbers = self._filed.numbers(matches.filters)
         hits = Hits(np.repeat(np.arange(len(frames)), np.diff(matches.offsets)), numbers)
@@ -194,7 +200,8 @@ class Table:
         kept = peer != frames.origins[hits.frame]
         if self._no_local_entries:
             kept &= ~(self._no_local[hits.number] & (peer == frames.publishers[hits.frame]))
-        kept &= _served(frames.flows, hits.frame, self._ways.flows, self._ways.flow[way])
+        served = _served(frames.flows, hits.frame, self._ways.flows, self._ways.flow[way])
+        kept &= served
         if len(steered):
             place = steered.places(np.array(self._ways.flows, np.int64))[self._ways.flow[way]]
             stays = np.zeros((len(frames), len(steered) + 1), np.bool_)  # the last column is for flows with trees
@@ -203,6 +210,11 @@ class Table:
                 stays[met.frames[met.stays], met.flows[met.stays]] = True
             enters = frames.origins[hits.frame] == NONE
             kept &= np.where(self._ways.is_end[way], enters, enters | stays[hits.frame, place])
+            if met is not None and steered.turns:
+                turned, inside = steered.turned(frames, met)
+                ends = np.flatnonzero(self._ways.is_end[way] & served)
+                end = np.searchsorted(steered.ids, peer[ends])
+                kept[ends] |= turned[hits.frame[ends], place[ends]] & inside[place[ends], end]
         return hits.where(kept)
 
     def _steps(self, hits: Hits) -> Ints:

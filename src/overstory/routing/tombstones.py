@@ -41,7 +41,8 @@ class Tombstones(Generic[Name]):
 
     def expire(self, old: float) -> None:
         """Forgets the tombstones from before the time ``old``."""
-        self._known = {name: known for name, known in self._known.items() if known[1] >= old}
+        while self._known and self._known[oldest := next(iter(self._known))][1] < old:
+            del self._known[oldest]
 
     def forget(self, condition: Callable[[Name], bool]) -> None:
         """Forgets the tombstones whose names meet the condition."""

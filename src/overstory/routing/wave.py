@@ -22,6 +22,10 @@ class Wave:
         self._heard: dict[int, set[int]] = {flow: set() for flow in neighbours}
         self._told: dict[int, set[int]] = {flow: set() for flow in neighbours}
 
+    def __contains__(self, flow: int) -> bool:
+        """Whether the wave goes through the tree of this flow."""
+        return flow in self._neighbours
+
     @property
     def is_over(self) -> bool:
         """Whether the wave has begun here and has come from all neighbours in all trees."""

@@ -10,6 +10,8 @@ A plan with a flow for each channel would have as many member rows as users time
 must be obviously right, asks for this: the law, the routers, what plans are compared by.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +40,7 @@ def written_out(scenario: Scenario, plan: Plan) -> Plan:
     for column in ("members", "access"):
         at = flows.schema.get_field_index(column)
         flows = flows.set_column(at, flows.schema.field(at), pa.nulls(flows.num_rows, pa.string()))
-    return Plan(plan.header, plan.attachments, flows, members, plan.trees, filters)
+    return replace(plan, flows=flows, members=members, filters=filters)
 
 
 def _everyone(scenario: Scenario, plan: Plan) -> pa.Table:

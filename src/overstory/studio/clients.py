@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from overstory.model.naming import told_apart
+from overstory.model.network import Ints
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.studio.text import plain, shortened
@@ -21,6 +24,12 @@ def clients_at(scenario: Scenario, plan: Plan) -> tuple[str, ...]:
     for client, place in zip(ordered["client"].to_pylist(), places.tolist(), strict=True):
         found[place].append(client)
     return tuple(some_clients(clients, named, FEW) for clients in found)
+
+
+def hosts_of(scenario: Scenario, plan: Plan) -> Ints:
+    """How many clients each broker has, by its position."""
+    places = scenario.network.positions(plan.attachments["broker"].to_numpy())
+    return np.bincount(places, minlength=len(scenario.network))
 
 
 def some_clients(clients: Sequence[int], named: Mapping[int, str], most: int) -> str:

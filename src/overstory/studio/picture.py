@@ -66,15 +66,18 @@ class Picture:
         most = max(self.most(plans), 1)
         return [np.ceil(CLASSES * np.sqrt(self.loads(plan) / most)).astype(np.int64) for plan in plans]
 
-    def svg(self, classes: Ints) -> str:
-        lines = [self._lines(np.flatnonzero(classes == each)) for each in range(CLASSES + 1)]
+    def svg(self, classes: Ints, with_links: bool = True) -> str:
+        """The map that the script draws on; without links where there are too many for a picture of each."""
+        chosen = [np.flatnonzero(classes == each) if with_links else classes[:0] for each in range(CLASSES + 1)]
+        lines = [self._lines(each) for each in chosen]
         paths = "".join(f'<path class="c{each}" d="{line}"/>' for each, line in enumerate(lines))
-        dots = "".join(f"M{_point(point)}h0" for point in self.points)
+        dots = "".join(f"M{_point(point)}h0" for point in self.points) if with_links else ""
         size = "few" if len(self.network) <= FEW else "some" if len(self.network) <= SOME else "many"
         return (
             f'<svg id="map" class="{size}" viewBox="0 0 {WIDTH} {height_of(self.points)}" role="img"'
             f' aria-label="The network, with traffic as the width of its links">'
             f'<g id="traffic">{paths}</g><path id="tree" d=""/><path id="joining" d=""/><path id="mark" d=""/>'
+            f'<g id="regions"></g><path id="way" d=""/><path id="hop" d=""/>'
             f'<path id="brokers" d="{dots}"/><path id="members" d=""/><path id="spot" d=""/>'
             f'<g id="labels">{self._labels()}</g></svg>'
         )

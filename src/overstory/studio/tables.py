@@ -66,18 +66,38 @@ def plan_table(
     cheapest: PlanView | None,
     bars: bool = False,
 ) -> str:
-    heads = [f'<th scope="col" title="{escaped(each.meaning)}">{escaped(each.name)}</th>' for each in measures]
+    """Plans, and below them references, which cannot be installed. Columns without anything in them are left out."""
+    shown = [each for at, each in enumerate(measures) if not (at or bars) or not _says_nothing(each, plans)]
+    heads = [f'<th scope="col" title="{escaped(each.meaning)}">{escaped(each.name)}</th>' for each in shown]
     scale = max((sum(_parts(plan)) for plan in plans), default=0.0)
-    columns = [_column(each, plans, scale if bars else None) for each in measures]
-    rows = []
+    columns = [_column(each, plans, scale if bars else None) for each in shown]
+    rows: dict[bool, list[str]] = {False: [], True: []}
     for at, plan in enumerate(plans):
-        bar = f"<td>{_bar(plan, scale)}</td>" if bars else ""
-        cells = "".join(f"<td>{column[at]}</td>" for column in columns)
+        cells = [f"<td>{column[at]}</td>" for column in columns]
+        if bars:
+            cells.insert(1, f'<td class="bars">{_bar(plan, scale)}</td>')
         row = ' class="best"' if plan is cheapest else ""
-        rows.append(f'<tr{row}><th scope="row">{_label(plan, plan is cheapest)}</th>{bar}{cells}</tr>')
-    first = '<th scope="col">Plan</th>' + ('<th scope="col" class="bars">Parts and bound</th>' if bars else "")
-    head = f"<thead><tr>{first}{''.join(heads)}</tr></thead>"
-    return f'<table id="{name}"><caption>{caption}</caption>{head}<tbody>{"".join(rows)}</tbody></table>'
+        rows[plan.is_reference].append(
+            f'<tr{row}><th scope="row">{_label(plan, plan is cheapest)}</th>{"".join(cells)}</tr>'
+        )
+    if bars:
+        heads.insert(1, '<th scope="col" class="bars">Parts and bound</th>')
+    head = f'<thead><tr><th scope="col">Plan</th>{"".join(heads)}</tr></thead>'
+    bodies = f"<tbody>{''.join(rows[False])}</tbody>"
+    if rows[True]:
+        wide = len(heads) + 1
+        about = (
+            f'<tr class="group"><th colspan="{wide}" scope="rowgroup">References, which cannot be installed</th></tr>'
+        )
+        bodies += f"<tbody>{about}{''.join(rows[True])}</tbody>"
+    return f'<table id="{name}"><caption>{caption}</caption>{head}{bodies}</table>'
+
+
+def _says_nothing(measure: Measure, plans: Sequence[PlanView]) -> bool:
+    """Whether a column has no number but 0, or is the cost once more."""
+    values = [measure.of(plan) for plan in plans]
+    again = measure.name == "Core" and values == [plan.scorecard.cost for plan in plans]
+    return measure.name != "Cost" and (again or not any(values))
 
 
 def _label(plan: PlanView, best: bool) -> str:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from overstory.model.network import Ints
+from overstory.model.plan import Plan
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.studio.trees import FlowTree
 
@@ -16,3 +18,11 @@ class PlanView(msgspec.Struct, frozen=True):
     traffic: Traffic
     trees: tuple[FlowTree, ...] = ()  # of its largest flows
     clients: tuple[str, ...] = ()  # in words, by position of the broker that they are attached to; none without names
+    hosts: Ints | None = None  # how many clients each broker has, by position
+    plan: Plan | None = None  # from which the ways of some events are found
+    coalesce: bool = True  # whether copies of an event travel as one while they can
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is a score that no plan has: only plans have flows."""
+        return not self.scorecard.flows

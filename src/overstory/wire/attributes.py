@@ -27,7 +27,11 @@ def _boolean(text: str) -> object:
     return Untyped(text).boolean()
 
 
-READERS: dict[str, Callable[[str], object]] = {"string": str, "number": _number, "boolean": _boolean}
+def _list(text: str) -> object:
+    return [text]
+
+
+READERS: dict[str, Callable[[str], object]] = {"string": str, "number": _number, "boolean": _boolean, "list": _list}
 
 
 class Message(Protocol):

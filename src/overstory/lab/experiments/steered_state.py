@@ -2,7 +2,8 @@
 
 ``messages`` are the entries that one more subscription adds, on average: each crosses its link once. One tree with
 exact filters is what active covering keeps. ``cheaper_below`` is how many subscriptions may change for each event, if a
-message is as large as an event, before one tree is cheaper than steering everything.
+message is as large as an event, before one tree is cheaper than steering everything. ``held`` is how many filters and
+summaries of others the broker with most of them holds, if it may publish everywhere: only where all is steered.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,15 +23,20 @@ from overstory.lab.tree_cells import DATA_SETS, events_of
 from overstory.model.plan import Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard
-from overstory.pipeline.entries import entries_of
+from overstory.model.tables import STEERED as STEERED_KINDS
+from overstory.pipeline.entries import entries_of, steered_summaries
 from overstory.pipeline.rules import listed, metered
+from overstory.pipeline.summaries import links_of
 from overstory.pipeline.workbench import Workbench
 from overstory.planners.chains import make_plan
 
 CYCLIC, SUMMARISED = "cyclic covering", "steered, 16 boxes"
+REGIONS, SUMMARISED_REGIONS = "steered by regions", "steered by regions, 16 boxes"
 OTHERS: dict[str, tuple[str, dict[str, Value]]] = {
     CYCLIC: ("covering-cyclic", {}),
     SUMMARISED: ("steered", {"steer": "all", "boxes": 16}),
+    REGIONS: ("steered", {"steer": "all"}),
+    SUMMARISED_REGIONS: ("steered", {"steer": "all", "boxes": 16}),
 }
 KEYWORDS, RANGES = "keywords", "ranges"
 MOST_CYCLIC = 200  # brokers; beyond, a tree for each of them is too much
@@ -62,6 +68,8 @@ def _rows(settings: Settings, scenario: Scenario, seed: int) -> list[Row]:
     bench = Workbench(scenario)
     plans = {way: planned(scenario, way, seed) for way in (ONE_TREE, MANY_TREES, STEERED)}
     for way, (planner, given) in OTHERS.items():
+        if way in (REGIONS, SUMMARISED_REGIONS):
+            given = given | {"regions": round(len(scenario.network) ** 0.5)}
         if way != CYCLIC or len(scenario.network) <= MOST_CYCLIC:
             plans[way] = make_plan(planner, scenario, bench, given, seed)
     cards = {way: bench.score(plan) for way, plan in plans.items()}
@@ -71,6 +79,7 @@ def _rows(settings: Settings, scenario: Scenario, seed: int) -> list[Row]:
         settings
         | {"way": way, "entries": card.entries_core, "messages": messages[way], "summaries": _summaries(plans[way])}
         | {"cost": card.cost_held_out, "false_positives": card.false_positives, "cheaper_below": below}
+        | {"held": held(scenario, bench, plans[way])}
         for way, card in cards.items()
     ]
 
@@ -87,9 +96,15 @@ def _making(settings: Settings) -> Callable[[Path], None]:
 
 def messages_of(scenario: Scenario, bench: Workbench, plan: Plan, seed: int) -> float:
     """Entries that a subscription adds to those of all others, over some that are drawn. A summary row that changes
-    crosses all its links again."""
-    if rows := _summaries(plan):
-        return _entries(scenario, bench, plan) / rows
+    crosses all its links again; so does that of its region."""
+    if _summaries(plan):
+        known = metered(scenario, plan, bench.publishers(scenario))
+        both = steered_summaries(listed(scenario, plan, known))
+        found = [
+            links_of(known, each, of_regions) / max(len(each.place), 1)
+            for of_regions, each in zip((False, True), both, strict=True)
+        ]
+        return sum(found)
     every = scenario.subscriptions["id"].to_numpy()
     drawn = np.random.default_rng(seed).choice(every, min(SAMPLED, len(every)), replace=False)
     whole = _entries(scenario, bench, plan)
@@ -117,6 +132,24 @@ def _summaries(plan: Plan) -> int:
     return sum(row["source"] == row["target"] for row in plan.filters.to_pylist())
 
 
+def held(scenario: Scenario, bench: Workbench, plan: Plan) -> int | None:
+    """How many parts of others' summaries a broker holds, at most."""
+    if any(kind not in STEERED_KINDS for kind in plan.flows["kind"].to_pylist()):
+        return None
+    known = listed(scenario, plan, metered(scenario, plan, bench.publishers(scenario)))
+    size, gateway = len(scenario.network), known.rules.gateway
+    hosts, regions = (
+        np.bincount(each.place, each.parts, size * plan.flows.num_rows).reshape(-1, size)
+        for each in steered_summaries(known)
+    )
+    found = np.zeros(size)
+    for flow in range(plan.flows.num_rows):
+        mine = gateway[flow * size : (flow + 1) * size] if len(gateway) > 1 else np.zeros(size, np.int64)
+        inside = np.bincount(mine, hosts[flow], size)
+        found += inside[mine] - hosts[flow] + regions[flow].sum() - regions[flow][mine]
+    return int(found.max())
+
+
 def cheaper_below(cards: dict[str, Scorecard], messages: dict[str, float]) -> float | None:
     """Changes of subscriptions for each event; None: always, or never."""
     tree, ours = cards[ONE_TREE], cards[STEERED]
@@ -124,11 +157,11 @@ def cheaper_below(cards: dict[str, Scorecard], messages: dict[str, float]) -> fl
     return saved / ours.events / more if more > 0 and saved > 0 else None
 
 
-def times(rows: Sequence[Row], value: str, way: str = STEERED) -> BySeed:
-    """Beside one tree, on keywords of the largest network."""
+def times(rows: Sequence[Row], value: str, way: str = STEERED, other: str = ONE_TREE) -> BySeed:
+    """Beside another way, on keywords of the largest network."""
     most = max((int(str(row["brokers"])) for row in rows), default=0)
     mine = where(rows, interest=KEYWORDS, data="Localized1", brokers=most)
-    return quotients(mine, value, {"way": way}, {"way": ONE_TREE})
+    return quotients(mine, value, {"way": way}, {"way": other})
 
 
 def changes(rows: Sequence[Row]) -> BySeed:
@@ -153,7 +186,8 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
 
 EXPERIMENT = Experiment(
     "steered-state",
-    "entries, summaries and messages of steering beside one tree, many trees and covering on a cyclic overlay",
+    "entries, summaries and messages of steering, by regions and not, beside one tree, many trees and covering on a "
+    "cyclic overlay",
     cells,
     run,
     figure="ours",
@@ -161,6 +195,9 @@ EXPERIMENT = Experiment(
         "entries_over_one_tree": partial(times, value="entries"),
         "messages_over_one_tree": partial(times, value="messages"),
         "entries_of_summaries_over_one_tree": partial(times, value="entries", way=SUMMARISED),
+        "entries_of_regions_over_steered": partial(times, value="entries", way=REGIONS, other=STEERED),
+        "held_by_regions_over_steered": partial(times, value="held", way=SUMMARISED_REGIONS, other=SUMMARISED),
+        "cost_of_regions_over_steered": partial(times, value="cost", way=REGIONS, other=STEERED),
         "changes_for_an_event": changes,
     },
     figures=figures,

@@ -7,7 +7,9 @@ from overstory.lab import tree_cells
 from overstory.lab.experiment import BySeed, Experiment, Figure, Measure, Parameters, Row, Settings
 from overstory.lab.measuring import by_seed, excess, largest, lines, quotients, savings, where
 from overstory.lab.tree_cells import DATA_SETS, events_of, sizes_and_seeds
+from overstory.model.plan import Value
 
+ALSO = "also"  # names of planners to try beside those of the paper, with commas between them
 PLANNERS = (
     "flood",
     "spt",
@@ -28,7 +30,13 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
         for brokers, seed in sizes_and_seeds(quick)
         for data in DATA_SETS
     ]
-    return tree_cells.cells(scenarios, [{"planner": planner} for planner in PLANNERS])
+    planners: list[Settings] = [{"planner": planner} for planner in PLANNERS]
+    return tree_cells.cells(scenarios, [*planners, *tree_cells.others(parameters[ALSO])])
+
+
+def ordered(rows: Sequence[Row]) -> list[Value]:
+    """The planners, those of others last."""
+    return list(dict.fromkeys([*PLANNERS, *(row["planner"] for row in rows)]))
 
 
 def ratio(rows: Sequence[Row], one: str, other: str, data: str = "Localized1", part: str = "cost_fit") -> BySeed:
@@ -85,7 +93,7 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
             f"{data}, {'held out' if part == HELD_OUT else 'in sample'}",
             "brokers",
             "links crossed",
-            lines(where(rows, data=data), "brokers", part, "planner", PLANNERS),
+            lines(where(rows, data=data), "brokers", part, "planner", ordered(rows)),
             log_y=True,
         )
         for part in ("cost_fit", HELD_OUT)
@@ -100,6 +108,7 @@ EXPERIMENT = Experiment(
     tree_cells.run,
     tree_cells.PAPER,
     "Fig. 5",
+    parameters={ALSO: ""},
     measures=MEASURES,
     figures=figures,
 )

@@ -191,6 +191,8 @@ class Engine:
         else:
             self.record.control(source, node.broker, message)
             outputs += router.receive(source, message)
+        while router.has_work:  # the service time of the message is that of all that it leads to
+            outputs += router.work()
         if self.policy.waits and not node.is_ticking and router.is_waiting:
             node.is_ticking = True
             self._push(time + self.policy.waits, node.broker, NOWHERE, Tick())

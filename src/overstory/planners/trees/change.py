@@ -245,8 +245,8 @@ def plan_without(plan: Plan, subscription: int) -> Plan:
     gone = left.filter(pc.invert(pc.is_in(left, members["flow"].combine_chunks())))
     if not len(gone):
         return replace(plan, members=members)
-    flows, trees, filters = (_without(table, gone) for table in (plan.flows, plan.trees, plan.filters))
-    return replace(plan, members=members, flows=flows, trees=trees, filters=filters)
+    kept = {name: _without(getattr(plan, name), gone) for name in ("flows", "trees", "filters", "regions")}
+    return replace(plan, members=members, **kept)
 
 
 def _is_for_all_events(plan: Plan, flow: int) -> bool:

@@ -6,7 +6,8 @@ was fitted to, and the cheapest is taken:
 
 - everything steered, or everything on one tree;
 - the filters that save most for each of their entries steered, and the long tail of the others on the tree;
-- the events of those brokers steered that save most by it, and the events of the others on the tree.
+- the events of those brokers steered that save most by it, and the events of the others on the tree;
+- everything steered by regions, if there are some hundreds of brokers, or if that was asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from overstory.errors import UsageError
 from overstory.model.network import Floats, Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
-from overstory.model.tables import FILTERS, STEERED, STEINER, TREE
+from overstory.model.tables import FILTERS, REGIONS, STEERED, STEINER, TREE
 from overstory.planners.decision import Decision, relative_costs
 from overstory.planners.defaults import looked_up_in
 from overstory.planners.steps import CHOOSE, FIT, Steps, Trial
@@ -28,13 +29,16 @@ from overstory.planners.trees.demand import Demand, Rows, demand_of
 from overstory.planners.trees.exchange import one_tree
 from overstory.planners.trees.parameters import count_of, truth_of
 from overstory.planners.trees.parts import Part, every_subscription, tables_of, with_members
+from overstory.planners.trees.regions import gateways_of, pieces_of, region_rows
 from overstory.planners.trees.spanning import Tree, priced
 from overstory.planners.trees.spelling import within_limits
 from overstory.planners.trees.steering import row_costs
 from overstory.planners.trees.summaries import EVENTS, summary_rows
 
 Tables = dict[str, pa.Table]
-EXACT = "exact"
+EXACT, AUTO = "exact", "auto"
+MANY_BROKERS = 300  # from which on regions are tried unasked
+REGIONS_TRIED = (0.25, 0.5, 1.0)  # of the square root of the number of brokers
 ALL, CHEAPEST = "all", "cheapest"
 WHOLE, ONE_TREE = "steered", "one tree"  # names of alternatives
 TRIED = 10_000  # events of a trial
@@ -48,11 +52,13 @@ class How(NamedTuple):
     boxes: int | None  # of a summary; None: exact
     ordered: bool
     part: int  # of the log, that plans are tried on
+    regions: int | None = 1  # 1: none; None: as many as are cheapest, if there are many brokers
 
 
 class Candidate(NamedTuple):
     name: str
     parts: list[Part]
+    regions: int = 1  # of all that is steered
 
 
 class Found(NamedTuple):
@@ -69,10 +75,10 @@ def plan(
     steer, boxes, ordered = parameters["steer"], boxes_of(parameters), truth_of(parameters, "ordered")
     if steer not in (ALL, CHEAPEST):
         raise UsageError(f"steer={steer}: it is {CHEAPEST}, or {ALL} for everything whatever it costs")
-    how = How(boxes, ordered, CHOOSE)
+    how = How(boxes, ordered, CHOOSE, regions_asked(parameters))
     if steer == ALL:
         making = Making(scenario, pipeline, base, how)
-        return Decision(making.tables(whole(scenario, how)), {})
+        return Decision(making.tables(whole(scenario, how)._replace(regions=how.regions or 1)), {})
     demand = demand_of(scenario, pipeline, base, count_of(parameters, "rows"))
     how = how._replace(part=CHOOSE if len(demand.choose.roots) else FIT)
     tree = priced(demand.network, one_tree(ground_of(demand, demand.fit), demand))
@@ -96,16 +102,32 @@ class Making:
 
     def tables(self, candidate: Candidate) -> Tables:
         found = tables_of(self.scenario, candidate.parts)
-        found["filters"] = FILTERS.schema.empty_table()
-        if self.how.boxes is not None:
-            events = self.pipeline.some_events(self.scenario, FIT, EVENTS)
-            rows = [
-                summary_rows(self.scenario, self._hosts(), part.subscriptions, number, events, self.how.boxes)
-                for number, part in enumerate(with_members(candidate.parts))
-                if part.kind in STEERED
-            ]
-            found["filters"] = pa.concat_tables([found["filters"], *rows]).combine_chunks()
+        filters, regions = [FILTERS.schema.empty_table()], [REGIONS.schema.empty_table()]
+        events = None if self.how.boxes is None else self.pipeline.some_events(self.scenario, FIT, EVENTS)
+        for number, part in enumerate(with_members(candidate.parts)):
+            if part.kind not in STEERED:
+                continue
+            gateways = self._gateways(candidate.regions) if candidate.regions > 1 else None
+            if gateways is not None:
+                regions.append(region_rows(self.scenario.network, gateways, number))
+            if self.how.boxes is not None and events is not None:
+                ids = self.scenario.network.ids
+                gateway_of = None if gateways is None else dict(zip(ids.tolist(), ids[gateways].tolist(), strict=True))
+                asked = part.subscriptions, number, events, self.how.boxes, gateway_of
+                filters.append(summary_rows(self.scenario, self._hosts(), *asked))
+        found["filters"] = pa.concat_tables(filters).combine_chunks()
+        found["regions"] = pa.concat_tables(regions).combine_chunks()
         return found
+
+    def _gateways(self, count: int) -> Ints:
+        """By position of a broker that of its gateway, if there are about so many regions."""
+        network = self.scenario.network
+        hosting = np.bincount(network.positions(self._hosts()), minlength=len(network)).astype(np.float64)
+        publishers = self.pipeline.publishers(self.scenario)
+        clients, brokers = (self.base["attachments"][name].to_numpy() for name in ("client", "broker"))
+        entries = network.positions(looked_up_in(publishers, clients, brokers))
+        publishing = np.bincount(entries, minlength=len(network)).astype(np.float64)
+        return gateways_of(network, pieces_of(network, count), publishing, hosting)
 
     def _hosts(self) -> Ints:
         """By subscription, the id of its client's broker."""
@@ -124,8 +146,13 @@ class Making:
 def has_to_be_tried(scenario: Scenario) -> bool:
     """Whether steering costs something that the prices of links do not tell."""
     settings, prices = scenario.settings, scenario.settings.prices
-    upkeep = prices.upkeep_core or prices.upkeep_access or prices.upkeep_association or settings.curves.upkeep
-    return settings.headers or (settings.intervals > 0 and bool(upkeep))
+    upkeep = prices.upkeep_access or prices.upkeep_association or settings.curves.upkeep
+    return settings.headers or has_upkeep(scenario) or (settings.intervals > 0 and bool(upkeep))
+
+
+def has_upkeep(scenario: Scenario) -> bool:
+    """Whether entries between brokers cost something."""
+    return scenario.settings.intervals > 0 and scenario.settings.prices.upkeep_core > 0
 
 
 def cheapest(
@@ -135,7 +162,8 @@ def cheapest(
     rows = demand.choose if making.how.part == CHOOSE else demand.fit
     costs = row_costs(demand, rows, tree)
     first = whole(making.scenario, making.how)
-    if making.how.boxes is None and more is None and not has_to_be_tried(making.scenario):
+    asked = making.how.regions is not None and making.how.regions > 1
+    if making.how.boxes is None and more is None and not asked and not has_to_be_tried(making.scenario):
         known = {WHOLE: float(costs.steered.sum()), ONE_TREE: float(costs.tree.sum())}
         best = first if known[WHOLE] <= known[ONE_TREE] else on_one_tree(making.scenario, tree)
         part = 1 - known[best.name] / known[ONE_TREE] if known[ONE_TREE] > 0 else 0.0
@@ -148,9 +176,21 @@ def cheapest(
     saved = costs.tree - costs.steered
     if making.scenario.settings.headers:
         saved = saved - costs.steered * USUAL_HEADER / max(making.mean_bytes(), 1.0)
+    for count in _regions_tried(making):
+        trials.add(first._replace(name=f"steered by {count:,} regions", regions=count))
     for ranking in (_by_filter(making, demand, rows, saved, tree), _by_broker(making, demand, rows, saved, tree)):
         trials.search(ranking)
     return trials.found()
+
+
+def _regions_tried(making: Making) -> list[int]:
+    """How many regions are tried: where upkeep is priced, and numbering does not forbid it."""
+    how, size = making.how, len(making.scenario.network)
+    if how.regions is not None:
+        return [how.regions] if how.regions > 1 else []
+    if how.ordered or size < MANY_BROKERS or not has_upkeep(making.scenario):
+        return []
+    return sorted({max(round(size**0.5 * part), 2) for part in REGIONS_TRIED})
 
 
 class Ranking(NamedTuple):
@@ -251,6 +291,20 @@ def _by_broker(making: Making, demand: Demand, rows: Rows, saved: Floats, tree: 
         return Candidate(f"events of {size:,} of {len(order):,} brokers steered", parts)
 
     return Ranking(len(order), candidate)
+
+
+def regions_asked(parameters: Mapping[str, Value]) -> int | None:
+    """None: as many as are cheapest."""
+    value = parameters["regions"]
+    if value == AUTO:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UsageError(f"regions={value}: it is {AUTO} or a number from 1 on")
+    if value > 1 and parameters["ordered"]:
+        raise UsageError(
+            "regions and ordered=true exclude each other: events that change at a gateway come in no order"
+        )
+    return value
 
 
 def boxes_of(parameters: Mapping[str, Value]) -> int | None:

@@ -1,11 +1,12 @@
 """Summaries of at most so many boxes, which tell publishing brokers where events of a steered flow are to go.
 
 A summary is the union of the filters of a host. Where that has too many boxes, two of them become one, again and again:
-those whose common hull lets in the fewest events more, by the log's own events. The hull of two boxes constrains an
-attribute only if both do, to the union of what either allows; so it holds both boxes, and a host misses nothing.
+those whose common hull lets in the fewest events that the host does not want, by the log's own events. The hull of two
+boxes constrains an attribute only if both do, to the union of what either allows; so it holds both boxes, and a host
+misses nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from overstory.filters.printing import print_boxes
 from overstory.filters.value_sets import Numbers
 from overstory.kernels.nothing import NONE
 from overstory.model.network import Ints
+from overstory.model.plan import EVERYTHING
 from overstory.model.scenario import Scenario
 from overstory.model.tables import FILTERS
 from overstory.model.values import Attributes
@@ -94,9 +96,10 @@ class Summarising:
         return _Sides(kind, inside)
 
     def _growth(self, sides: "_Sides", at: int) -> Ints:
-        """By box: how many events more than the two hold are in its hull with the box ``at``."""
-        both = sides.whole[at] | sides.whole
-        grown = np.bitwise_and.reduce(sides.hulls(at), axis=1) & ~both
+        """By box: how many events that no box of the host holds are in its hull with the box ``at``, and in neither of
+        the two."""
+        known = sides.wanted | sides.whole[at] | sides.whole
+        grown = np.bitwise_and.reduce(sides.hulls(at), axis=1) & ~known
         found: Ints = np.bitwise_count(grown).sum(axis=1).astype(np.int64)
         return found
 
@@ -134,6 +137,7 @@ class _Sides:
     def __init__(self, kind: Ints, inside: Words) -> None:
         self.kind, self.inside = kind, inside  # by box and attribute: sets of one kind have a union; NONE: free
         self.whole = np.bitwise_and.reduce(inside, axis=1)  # by box
+        self.wanted = np.bitwise_or.reduce(self.whole, axis=0)  # by any box, before hulls let in more
 
     def hulls(self, at: int) -> Words:
         """Of one box with each, by attribute."""
@@ -156,16 +160,44 @@ def attributes_of(events: pa.RecordBatch) -> list[Attributes]:
 
 
 def summary_rows(
-    scenario: Scenario, host: Ints, members: Truths, flow: int, events: pa.RecordBatch, most: int
+    scenario: Scenario,
+    host: Ints,
+    members: Truths,
+    flow: int,
+    events: pa.RecordBatch,
+    most: int,
+    gateway_of: Mapping[int, int] | None = None,
 ) -> pa.Table:
-    """The rows of ``filters`` for one steered flow. ``host`` is by subscription the id of its broker."""
+    """The rows of ``filters`` for one steered flow. ``host`` is by subscription the id of its broker.
+
+    If the flow has regions, the summary of each is made of those of its hosts; the gateway has none of its own."""
     making = Summarising(attributes_of(events), most)
     texts = scenario.subscriptions["filter"].to_numpy(zero_copy_only=False)[members]
     order = np.argsort(host[members], kind="stable")
     hosts, starts = np.unique(host[members][order], return_index=True)
-    rows = []
-    for broker, mine in zip(hosts.tolist(), np.split(order, starts[1:]), strict=True):
+    found: dict[int, str] = {}
+    for broker, mine in zip(hosts.tolist(), np.split(order, starts[1:]) if len(hosts) else (), strict=True):
         text = making.summary(sorted(set(texts[mine].tolist())))
         if text is not None:
-            rows.append({"flow": flow, "source": broker, "target": broker, "filter": text})
+            found[broker] = text
+    if gateway_of is not None:
+        found = _with_regions(making, found, set(hosts.tolist()), gateway_of)
+    rows = [
+        {"flow": flow, "source": broker, "target": broker, "filter": text} for broker, text in sorted(found.items())
+    ]
     return pa.Table.from_pylist(rows, schema=FILTERS.schema)
+
+
+def _with_regions(
+    making: Summarising, of_host: Mapping[int, str], hosts: Set[int], gateway_of: Mapping[int, int]
+) -> dict[int, str]:
+    """The summaries of hosts that are no gateways, and those of regions that have hosts. Where no filter can say what a
+    region wants, it is sent everything."""
+    inside: dict[int, list[int]] = {}
+    for host in sorted(hosts):
+        inside.setdefault(gateway_of[host], []).append(host)
+    found = {host: text for host, text in of_host.items() if gateway_of[host] != host}
+    for gateway, some in inside.items():
+        whole = making.summary([of_host[host] for host in some]) if all(host in of_host for host in some) else None
+        found[gateway] = EVERYTHING if whole is None else whole
+    return found

@@ -73,7 +73,7 @@ def plan(
     if not may_steer or parameters["trees"] != AUTO:
         return Decision(tables, relative_costs(known.costs))
     part = CHOOSE if by == "choose" and len(demand.choose.roots) else FIT
-    making = Making(scenario, pipeline, base, How(None, ordered, part))
+    making = Making(scenario, pipeline, base, How(None, ordered, part, regions=None))
     return _steered_or_not(making, demand, known, tables)
 
 

@@ -1,0 +1,563 @@
+"""A broker among its neighbours, without I/O: router messages and events go out as frames, and frames come in.
+
+1. What goes to one neighbour keeps its order: events and control messages leave in one queue. Events of one turn that
+   nothing stands between are one frame.
+2. What comes is handled in the order in which it came, a slice in each turn. A frame that cannot be ends its link.
+3. The plan's epoch is activated when all brokers hold it. A wave over the late tree tells: a broker tells a neighbour
+   that it holds the plan once all its other neighbours have told it so. Who is active says so to its neighbours, and
+   takes events from then on; a broker that restarts needs to hear that from one of them, and to hold the plan itself.
+4. Further messages between brokers (``Codec``, ``on``) travel on the same links, to a neighbour (``tell``) or along the
+   late tree to any broker (``tell_broker``).
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+import numpy as np
+
+from overstory.broker import publishing
+from overstory.broker.facts import UP, Fact, Facts
+from overstory.broker.groups import GROUP_KINDS, Groups
+from overstory.broker.links import Neighbour, Up
+from overstory.broker.message import Message, message_of
+from overstory.broker.parcels import Got, Parcel, Parcels
+from overstory.broker.pressure import LinkLimits
+from overstory.broker.promises import Promise
+from overstory.broker.roaming import KINDS, Roaming
+from overstory.broker.spool import Spool
+from overstory.broker.spreading import TICKS, Retain, RetainedSums, Spreading
+from overstory.broker.state import State
+from overstory.broker.testaments import Testament, Testaments
+from overstory.broker.traces import Traces
+from overstory.errors import LinkError, ProtocolError, RoutingError
+from overstory.matching import Batch
+from overstory.matching.batch import Values
+from overstory.routing import messages
+from overstory.routing.frames import Frames, Header, Routed, Steered
+from overstory.routing.messages import Drained, Held, Output, Released, Send, Served
+from overstory.routing.share import Share
+from overstory.wire.attributes import attributes_of
+from overstory.wire.control import Codec
+from overstory.wire.decode import decode
+from overstory.wire.encode import encode
+from overstory.wire.frames import EVENTS, QOS, RETAIN, SAFE, Events, Raw, Steering, decode_events, joined_events
+from overstory.wire.handshake import Known
+from overstory.wire.packets import MQTT_5, Publish
+
+CARRIED = "$carried"  # a column of events that no filter can ask for: the event itself
+FASTER = 20  # times that kernels are, when turns are divided
+MOST_SEEN = 100_000  # events of QoS 1 and 2 that a host remembers
+
+
+class Holds(msgspec.Struct, frozen=True, tag=True):
+    """The sender holds the plan, and so do all brokers behind it."""
+
+    epoch: int
+
+
+class Active(msgspec.Struct, frozen=True, tag=True):
+    """The sender uses the plan, and takes its events."""
+
+    epoch: int
+
+
+class Relay(msgspec.Struct, frozen=True, tag=True):
+    """A message for a broker that is no neighbour, on its way along the late tree."""
+
+    source: int
+    target: int
+    body: bytes  # one message of the codec
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A broker's place in a network: its share of the plan, and what all brokers have to agree on."""
+
+    share: Share
+    neighbours: frozenset[int]
+    next_hops: dict[int, int]  # along the late tree, to every broker
+    fingerprint: str
+    incarnation: int = 0
+
+    @property
+    def late(self) -> list[int]:
+        """The neighbours in the late tree."""
+        return sorted(set(self.next_hops.values()))
+
+
+class Carried:
+    """An event in this broker: its packet of QoS 0, the message, and who is to be told when it is safe."""
+
+    __slots__ = ("mark", "message", "promise", "raw")
+
+    def __init__(self, raw: bytes, mark: int, message: Message, promise: Promise | None) -> None:
+        self.raw, self.mark, self.message, self.promise = raw, mark, message, promise
+
+
+class Bundle(NamedTuple):
+    """Events for one neighbour, as they travel; and a promise for each of QoS 1 or 2, or none at all."""
+
+    events: Events
+    promises: Sequence[Promise | None]
+
+
+class Fabric:
+    """What a broker does with its neighbours."""
+
+    def __init__(
+        self, state: State, place: Place, window: LinkLimits | None = None, kinds: Sequence[type[Any]] = ()
+    ) -> None:
+        self.state, self.place = state, place
+        number = state.config.number
+        known = Known(number, place.fingerprint, place.share.epoch, place.neighbours)
+        self.window = window or LinkLimits()
+        self.known = known
+        self.spool = Spool(state.journal, self.window.spool)
+        self.neighbours = {
+            peer: Neighbour(known, place.incarnation, peer, self.window, self.spool)
+            for peer in sorted(place.neighbours)
+        }
+        own: list[type[Any]] = [
+            Holds,
+            Active,
+            Relay,
+            Retain,
+            RetainedSums,
+            *KINDS,
+            Fact,
+            Parcel,
+            Got,
+            *GROUP_KINDS,
+            Testament,
+        ]
+        self.codec: Codec[Any] = Codec([*get_args(messages.Message), *own, *kinds])
+        self.on: dict[type, Callable[[int, Any], None]] = {
+            Holds: self._holds,
+            Active: self._active,
+            Relay: self._relay,
+            Retain: self._retain,
+            RetainedSums: self._retained_sums,
+            Fact: self._fact,
+        }
+        self.spreading = Spreading(number, lambda: place.late, self.tell, self._keep, state.retained.find)
+        self.roaming = Roaming(state, frozenset(place.next_hops) | {number}, self.tell_broker)
+        # What is said after a restart has another stamp than before, even if no time has passed
+        later = place.incarnation % TICKS / TICKS
+        self.facts = Facts(number, lambda: place.late, self.tell, lambda: state.now + later)
+        pack = lambda message: self.codec.encode([message])  # noqa: E731
+        self.parcels = Parcels(place.incarnation, self.tell_broker, pack, self._unpacked, state.journal.call)
+        self.groups = Groups(state, self.facts, self.parcels, self.tell_broker)
+        self.groups.unsafe, self.groups.void = self._unsafe, self._void
+        self.testaments = Testaments(state, self.facts, self.roaming.order_of, self.tell_broker)
+        self.facts.on[UP] = self._incarnation
+        self.on |= {
+            **self.roaming.on,
+            **self.groups.on,
+            **self.testaments.on,
+            Parcel: self.parcels.came,
+            Got: self.parcels.got,
+        }
+        self._outbox: dict[int, list[Any]] = {}  # of each neighbour: messages and bundles of events, in order
+        self._inbox: deque[tuple[Neighbour, int, Raw]] = deque()
+        self._held = False
+        self._said_holds: set[int] = set()
+        self._heard_holds: set[int] = set()
+        self._network_is_active = False
+        self._seen: dict[tuple[int, int, frozenset[int]], None] = {}
+        self.traces = Traces(state)
+        self.lost = 0  # events that came and could not be handled
+        self.fast: Any = None  # the ``Fast`` way of kernels, if there is one
+        self.on_active: Callable[[], None] | None = None
+        self.on_error: Callable[[Neighbour, LinkError], None] | None = None
+        state.events = max(state.events, place.incarnation << 32)
+
+    def start(self) -> None:
+        """Installs the plan."""
+        self.act(self.state.router.install(self.place.share))
+        self.facts.say(UP, "", b"%d" % self.place.incarnation)
+        self.groups.start()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the plan is in use here."""
+        return self.state.router.state.active == self.place.share.epoch
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for neighbours that publishing clients are not to be read."""
+        return any(
+            neighbour.waiting_bytes > self.window.full and neighbour.connected for neighbour in self.neighbours.values()
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits here, neither to be handled nor to be sent."""
+        return not self._inbox and not self._outbox and not self.state.router.has_work
+
+    # Links
+
+    def up(self, peer: int, up: Up) -> None:
+        """A handshake with a neighbour is done."""
+        if up.is_new:
+            self._said_holds.discard(peer)
+            self._heard_holds.discard(peer)
+            self._outbox[peer] = [item for item in self._outbox.pop(peer, ()) if isinstance(item, Bundle)]
+            self._inbox = deque(item for item in self._inbox if item[0].peer != peer)
+            self.act(self.state.router.neighbour_down(peer))
+        self.act(self.state.router.neighbour_up(peer))
+        self.spreading.up(peer)
+        self.facts.up(peer)
+        if up.is_new:
+            if self.is_active:
+                self.tell(peer, Active(self.place.share.epoch))
+            self._wave()
+
+    def down(self, peer: int) -> None:
+        """A neighbour could not be reached for a while."""
+        self.neighbours[peer].fall_back()
+        self.act(self.state.router.neighbour_down(peer))
+        if peer in self.place.late:
+            self.facts.down(peer, [broker for broker, first in self.place.next_hops.items() if first == peer])
+
+    def recall(self, key: int, peer: int, body: bytes) -> None:
+        """A frame for a neighbour was in the spool when the broker went down."""
+        if peer in self.neighbours:
+            self.spool.recall(key, len(body))
+            self.neighbours[peer].recall(key, decode_events(body))
+
+    def arrived(self, neighbour: Neighbour, raws: Sequence[Raw]) -> None:
+        """Frames of a neighbour have come, and wait for their turn."""
+        self._inbox.extend((neighbour, neighbour.incarnation, raw) for raw in raws)
+
+    def run(self, most: int) -> bool:
+        """Handles so many of the frames that wait, and some long work of the router. Returns whether any is left."""
+        router = self.state.router
+        if router.has_work:
+            self.act(router.work())
+        while self._inbox and most > 0:
+            neighbour, incarnation, raw = self._inbox.popleft()
+            try:
+                most -= self._handle(neighbour, raw)
+            except (LinkError, RoutingError, ProtocolError) as error:
+                self.lost += raw.kind == EVENTS
+                if self.on_error is not None:
+                    self.on_error(neighbour, error if isinstance(error, LinkError) else LinkError(str(error)))
+            if incarnation == neighbour.incarnation:
+                neighbour.done(raw.number)
+        return bool(self._inbox) or router.has_work
+
+    def _handle(self, neighbour: Neighbour, raw: Raw) -> int:
+        """Handles one frame. Returns how much work that was."""
+        if raw.kind == EVENTS:
+            return self._events(neighbour, raw)
+        if raw.kind == SAFE:
+            neighbour.safe_there(raw)
+            return 1
+        said = self.codec.decode(raw.body)
+        for message in said:
+            handler = self.on.get(type(message))
+            if handler is not None:
+                handler(neighbour.peer, message)
+            else:
+                self.act(self.state.router.receive(neighbour.peer, message))
+        return len(said)
+
+    # Messages
+
+    def tell(self, peer: int, message: Any) -> None:
+        """Sends a message to a neighbour, behind all that was sent there before."""
+        self._outbox.setdefault(peer, []).append(message)
+
+    def tell_broker(self, broker: int, message: Any) -> None:
+        """Sends a message to any other broker, along the late tree."""
+        if broker in self.place.neighbours:
+            self.tell(broker, message)
+        else:
+            self._relay(broker, Relay(self.state.config.number, broker, self.codec.encode([message])))
+
+    def _relay(self, peer: int, relay: Relay) -> None:
+        if relay.target == self.state.config.number:
+            self._unpacked(relay.source, relay.body)
+        elif relay.target in self.place.next_hops:
+            self.tell(self.place.next_hops[relay.target], relay)
+        else:
+            raise LinkError(f"a message is for broker {relay.target}, which is not known")
+
+    def _unpacked(self, source: int, body: bytes) -> None:
+        """Messages of a broker that need not be a neighbour."""
+        for message in self.codec.decode(body):
+            handler = self.on.get(type(message))
+            if handler is None or isinstance(message, Relay):
+                raise LinkError("a message was relayed that is only for neighbours")
+            handler(source, message)
+
+    # What all brokers know
+
+    def _fact(self, peer: int, fact: Fact) -> None:
+        steps = self.facts.hear(peer, fact)
+        if isinstance(fact.news, RetainedSums):
+            self.state.chores.append(steps)
+
+    def _incarnation(self, broker: int, _: str, value: bytes | None) -> None:
+        """A broker says that it has started. What was under way through it may be gone."""
+        if broker != self.state.config.number and value is not None:
+            self.parcels.send_again()
+            self.testaments.restarted(broker)
+            self.roaming.restarted(broker)
+
+    def _void(self, broker: int, key: tuple[int, int]) -> None:
+        """Ends a subscription of a broker that is lost, as if its neighbour on the way there had said so."""
+        peer = self.place.next_hops[broker]
+        if not self.neighbours[peer].connected:
+            said = messages.Unsubscribe(self.place.share.epoch, messages.LATE, key)
+            self.act(self.state.router.receive(peer, said))
+
+    def _unsafe(self, broker: int) -> list[tuple[int, Message]]:
+        """The events that wait for a broker that is lost, or for those before it: their numbers, and messages."""
+        neighbour = self.neighbours[self.place.next_hops[broker]]
+        if neighbour.connected:
+            return []
+        self.flush()
+        found: list[tuple[int, Message]] = []
+        for events in neighbour.unsafe_events():
+            found += zip(events.ids.tolist(), [one.message for one in self._read(events)], strict=True)
+        return found
+
+    def act(self, outputs: Sequence[Output]) -> None:
+        """Does what the router asks for."""
+        for output in outputs:
+            if isinstance(output, Send):
+                if output.peer in self.neighbours:
+                    self.tell(output.peer, output.message)
+            elif isinstance(output, Held):
+                self._held = True
+                self._wave()
+            elif isinstance(output, Served):
+                self.state.unserved.discard(output.key[0])
+                self.roaming.served(output.key[0])
+                self.groups.served(*output.key)
+            elif isinstance(output, Drained):
+                self.act(self.state.router.retire(output.epoch))
+            elif isinstance(output, Released):
+                self._carry(output.frames, output.routed)
+
+    def _wave(self) -> None:
+        """Goes on with the wave that tells who holds the plan."""
+        if not self._held:
+            return
+        for peer in self.place.late:
+            if peer not in self._said_holds and self._heard_holds >= set(self.place.late) - {peer}:
+                self._said_holds.add(peer)
+                self.tell(peer, Holds(self.place.share.epoch))
+        if not self.is_active and (self._network_is_active or self._heard_holds >= set(self.place.late)):
+            self.act(self.state.router.activate(self.place.share.epoch))
+            for peer in self.neighbours:
+                self.tell(peer, Active(self.place.share.epoch))
+            if self.on_active is not None:
+                self.on_active()
+
+    def _holds(self, peer: int, _: Holds) -> None:
+        self._heard_holds.add(peer)
+        self._wave()
+
+    def _active(self, peer: int, _: Active) -> None:
+        self._network_is_active = True
+        self.neighbours[peer].take_events()
+        self._wave()
+
+    # Retained messages
+
+    def retained(self, message: Message) -> None:
+        """A client here has published a message to be retained, or, without a payload, one to be removed."""
+        self.spreading.changed(message.topic, message if message.payload else None, self.state.now)
+
+    def _keep(self, topic: str, message: Message | None) -> None:
+        gone = Message(topic, b"", 0, True, {})
+        publishing.retain(self.state, gone if message is None else message)
+
+    def _retain(self, peer: int, news: Retain) -> None:
+        message = self.spreading.hear(peer, news, self.state.now)
+        if message is not None:
+            publishing.hand_to_unserved(self.state, message)
+
+    def _retained_sums(self, peer: int, message: RetainedSums) -> None:
+        self.state.chores.append(self.spreading.compared(peer, message, lambda: self.state.now))
+
+    # Events
+
+    def publish(self, published: Sequence[Message]) -> list[Promise | None]:
+        """Events of clients here. Returns a promise for each that is not safe yet."""
+        state = self.state
+        carried = []
+        for message in published:
+            raw = encode(message.to_publish(state.now, 0, False), MQTT_5)
+            mark = message.qos | (RETAIN if message.retain else 0)
+            carried.append(Carried(raw, mark, message, Promise() if message.qos else None))
+        batch = self._batch(carried)
+        ids = np.arange(state.events, state.events + len(published))
+        state.events += len(published)
+        publishers = np.array([message.publisher for message in published], np.int64)
+        frames = state.router.enter(batch, ids, publishers)
+        if len(frames):
+            self._route(frames)
+        return [one.promise if one.promise is not None and one.promise.waits else None for one in carried]
+
+    def send(self, peer: int, events: Events, promises: Sequence[Promise | None]) -> None:
+        """Sends events to a neighbour, behind all that was sent there before."""
+        for promise in promises:
+            if promise is not None:
+                promise.wait()  # until the frame is made
+        self._outbox.setdefault(peer, []).append(Bundle(events, promises))
+
+    def _batch(self, carried: list[Carried]) -> Batch:
+        types = self.state.config.types
+        batch = Batch.of([attributes_of(one.message, types) for one in carried])
+        return Batch({**batch.columns, CARRIED: Values(carried)}, len(carried))
+
+    def _events(self, neighbour: Neighbour, raw: Raw) -> int:
+        """Events that a neighbour sent: they go on, and to clients here."""
+        events = decode_events(raw.body)
+        known = self.place.next_hops.keys() | {self.state.config.number}
+        if not set(np.unique(events.entries).tolist()) <= known:
+            raise LinkError("an event was published at a broker that is not known")
+        if self.fast is not None and self.fast.arrived(neighbour.peer, events):
+            return len(events) // FASTER + 1
+        carried = self._read(events)
+        steering, count = events.steering, len(events)
+        steered = Steered.none(count)
+        if steering is not None:
+            offsets = np.concatenate([[0], np.cumsum(steering.counts)])
+            steered = Steered(offsets, steering.flows, np.concatenate([[0], np.cumsum(steering.sizes)]), steering.data)
+        frames = Frames(
+            events.epoch,
+            self._batch(carried),
+            events.ids,
+            events.publishers,
+            events.entries,
+            np.full(count, neighbour.peer),
+            events.flows,
+            steered,
+            Header(*events.statistics),
+        )
+        self._route(frames)
+        incarnation, number = neighbour.incarnation, raw.number
+        for place, one in enumerate(carried):
+            if one.promise is not None:
+                one.promise.then(lambda at=place: neighbour.is_safe(incarnation, number, at))  # type: ignore[misc]
+        return count
+
+    def _read(self, events: Events) -> list[Carried]:
+        """The events of a frame, as messages."""
+        at, found = 0, []
+        publishes = bytes(events.publishes)
+        columns = zip(events.sizes.tolist(), events.marks.tolist(), events.publishers.tolist(), strict=True)
+        for size, mark, publisher in columns:
+            raw = publishes[at : at + size]
+            at += size
+            packet = decode(raw, MQTT_5)
+            if not isinstance(packet, Publish) or not packet.topic or mark & QOS > 2:
+                raise LinkError("a frame of events has something else in it")
+            message = message_of(packet, packet.topic, publisher, self.state.now)
+            message = msgspec.structs.replace(message, qos=mark & QOS, retain=bool(mark & RETAIN))
+            found.append(Carried(raw, mark, message, Promise() if mark & QOS else None))
+        return found
+
+    def _route(self, frames: Frames) -> None:
+        routed, outputs = self.state.router.publish(frames)
+        self._carry(frames, routed)
+        self.act(outputs)
+
+    def _carry(self, frames: Frames, routed: Routed) -> None:
+        """Gives neighbours and clients their copies of events."""
+        carried: list[Carried] = frames.batch.columns[CARRIED].values  # type: ignore[union-attr, assignment]
+        number = self.state.config.number
+        for peer in np.unique(routed.peers).tolist():
+            if peer in self.neighbours:
+                places = routed.to(peer)
+                mine = [carried[row] for row in routed.frames[places].tolist()]
+                has_promises = any(one.promise is not None for one in mine)
+                sent = _events_of(frames.sent(routed, places, number), mine)
+                self.send(peer, sent, [one.promise for one in mine] if has_promises else [])
+        for row, one in enumerate(carried):
+            if one.mark & QOS == 2:
+                self.traces.note(one.message, frames, row, routed, self.neighbours)
+        self._hand_out(frames, routed, carried)
+
+    def _hand_out(self, frames: Frames, routed: Routed, carried: list[Carried]) -> None:
+        """Gives clients here what is for them."""
+        state = self.state
+        found: dict[int, dict[int, list[int]]] = {}
+        for frame, number in zip(routed.delivered_frames.tolist(), routed.delivered.tolist(), strict=True):
+            subscription = state.subscriptions.get(number)
+            if subscription is not None:  # else the plan knows it, and its client has not come
+                found.setdefault(frame, {}).setdefault(subscription.holder.number, []).append(number)
+        for frame in sorted(found):
+            one = carried[frame]
+            if one.mark & QOS and not self._is_new(frames, frame):
+                continue
+            for numbers in found[frame].values():
+                promise = publishing.hand_out(state, one.message, int(frames.ids[frame]), numbers)
+                if one.promise is not None and promise is not None:
+                    one.promise.wait()
+                    promise.then(one.promise.kept)
+            if one.promise is not None and state.journal.keeps:
+                one.promise.wait()
+                state.journal.call(one.promise.kept)
+
+    def _is_new(self, frames: Frames, frame: int) -> bool:
+        """Whether an event has not come to this host before, in the same flows."""
+        key = int(frames.entries[frame]), int(frames.ids[frame]), frames.flows[frame]
+        if key in self._seen:
+            return False
+        self._seen[key] = None
+        if len(self._seen) > MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+        return True
+
+    def flush(self) -> None:
+        """Makes frames of all that is to be sent."""
+        outbox, self._outbox = self._outbox, {}
+        for peer, items in outbox.items():
+            neighbour, at = self.neighbours[peer], 0
+            while at < len(items):
+                end, is_run = at, isinstance(items[at], Bundle)
+                while end < len(items) and isinstance(items[end], Bundle) == is_run:
+                    end += 1
+                if is_run:
+                    self._send_events(neighbour, items[at:end])
+                else:
+                    neighbour.tell(self.codec.encode(items[at:end]), end - at)
+                at = end
+
+    def _send_events(self, neighbour: Neighbour, bundles: list[Bundle]) -> None:
+        """Sends events to a neighbour, those of one epoch in one frame."""
+        for epoch in dict.fromkeys(bundle.events.epoch for bundle in bundles):
+            mine = [bundle for bundle in bundles if bundle.events.epoch == epoch]
+            promises: list[Promise | None] = []
+            if any(bundle.promises for bundle in mine):
+                promises = [promise for one in mine for promise in (one.promises or [None] * len(one.events))]
+            neighbour.publish(joined_events([bundle.events for bundle in mine]), promises)
+            for promise in promises:
+                if promise is not None:
+                    promise.kept()
+
+
+def _events_of(frames: Frames, carried: list[Carried]) -> Events:
+    """Copies of frames, as they travel."""
+    headers = frames.steered
+    steering = None
+    if len(headers.flows):
+        steering = Steering(np.diff(headers.offsets), headers.flows, np.diff(headers.byte_offsets), headers.data)
+    return Events(
+        frames.epoch,
+        b"".join(one.raw for one in carried),
+        np.array([len(one.raw) for one in carried], np.int64),
+        np.array([one.mark for one in carried], np.int64),
+        frames.ids,
+        frames.publishers,
+        frames.entries,
+        list(frames.flows),
+        (frames.header.advertisements, frames.header.distances, frames.header.counts),
+        steering,
+    )

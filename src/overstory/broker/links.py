@@ -1,0 +1,376 @@
+"""One link to a neighbour, without I/O: what was sent and is not handled there, what has come, and whether it is alive.
+
+The rules that a maintainer may rely on:
+
+1. Frames with control messages or events are numbered. They come in order, each once, also where the connection was cut
+   in between: after a handshake that says what has come, the rest is sent again.
+2. A frame is kept until the neighbour has handled it. Of a frame with events of QoS 1 or 2, these are kept until the
+   neighbour says that they are safe. If it restarts, only they are sent again, once it takes events.
+3. Where more than ``LinkLimits.buffer`` bytes wait, events of QoS 0 are dropped, and counted. Others never are.
+4. Heartbeats stand in no queue: whatever waits to be handled, a ping is answered when it is read.
+5. Time is what ``tick`` is told. It is never sent.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from overstory.broker.pressure import LinkLimits
+from overstory.broker.promises import Promise
+from overstory.broker.spool import Spool
+from overstory.errors import LinkError
+from overstory.kernels.nothing import NONE
+from overstory.wire.frames import (
+    CONTROL,
+    EVENTS,
+    HANDLED,
+    HELLO,
+    NUMBER,
+    NUMBERED,
+    PING,
+    PONG,
+    REFUSED,
+    SAFE,
+    Events,
+    Raw,
+    Reader,
+    encode_events,
+    framed,
+    some_events,
+)
+from overstory.wire.handshake import MAGIC, VERSION, Hello, Known, check_hello, encode_hello
+
+PAIR = struct.Struct("<QI")  # a frame, and the place of an event in it
+NOBODY = NONE
+
+
+class Traffic(msgspec.Struct):
+    """What was sent to a neighbour. An event counts when it is given to the link, however often its frame is sent."""
+
+    events: int = 0
+    event_bytes: int = 0  # of their plain PUBLISH packets of QoS 0
+    header_bytes: int = 0  # of their steering headers
+    frames: int = 0
+    frame_bytes: int = 0  # of frames with events, with all that is in them
+    messages: int = 0
+    control_bytes: int = 0
+    other_bytes: int = 0  # heartbeats, handshakes, acknowledgements
+    resent: int = 0  # frames
+    lost: int = 0  # events of QoS 0 for which there was no room
+
+
+class Up(NamedTuple):
+    """The handshake is done."""
+
+    is_new: bool  # the neighbour has not been met before, or has restarted: it knows nothing
+
+
+class Sent(msgspec.Struct):
+    """A frame that was given to the link."""
+
+    kind: int
+    body: bytes
+    events: Events | None = None
+    promises: Sequence[Promise | None] = ()
+    number: int = 0
+    unsafe: int = 0  # events that were not said to be safe
+    key: int = 0  # in the spool; 0: it is not there
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether all its events are of QoS 0."""
+        return self.kind == EVENTS and not self.promises
+
+
+class Neighbour:
+    """The link to one neighbour, through all connections."""
+
+    def __init__(
+        self, known: Known, incarnation: int, peer: int, window: LinkLimits, spool: Spool | None = None
+    ) -> None:
+        self.peer, self.window = peer, window
+        self._spool = spool
+        self._is_down = False
+        self._known, self._incarnation = known, incarnation
+        self.traffic = Traffic()
+        self.connected = False
+        self.incarnation = NOBODY  # of the neighbour
+        self.takes_events = False
+        self.outgoing: list[bytes] = []
+        self.waiting_bytes = 0  # given to the link, and not handled by the neighbour
+        self.received = self.handled = 0
+        self._reader = Reader()
+        self._heard = self._pinged = self._ticked = 0.0
+        self._next = 1
+        self._unhandled: deque[Sent] = deque()
+        self._unsafe: dict[int, Sent] = {}
+        self._held_back: deque[Sent] = deque()  # events for a neighbour that does not take any yet
+        self._said_handled = 0
+        self._safe: list[tuple[int, int]] = []  # events from the neighbour that are safe, to be said
+
+    # Connections
+
+    def hello(self) -> bytes:
+        """The frame that a connection begins with."""
+        known = self._known
+        me = MAGIC, VERSION, known.broker, self.peer, self._incarnation, known.plan, known.epoch
+        data = framed(HELLO, encode_hello(Hello(*me, self.incarnation, self.received)))
+        self.traffic.other_bytes += len(data)
+        return data
+
+    def connect(self, hello: Hello, now: float) -> Up:
+        """The neighbour has said who it is: what it has not received is sent again. Raises a ``LinkError``."""
+        check_hello(hello, self._known)
+        if hello.broker != self.peer:
+            raise LinkError(f"broker {hello.broker} is where broker {self.peer} should be")
+        is_new = hello.incarnation != self.incarnation
+        known = hello.received if hello.known == self._incarnation and not is_new else 0
+        if not is_new and known < self.handled_there:
+            raise LinkError(f"broker {self.peer} has forgotten what it received")
+        self.connected, self.incarnation, self._is_down = True, hello.incarnation, False
+        self._reader, self._heard, self._pinged, self._ticked = Reader(), now, now, now
+        self.outgoing = []
+        if is_new:
+            self._begin_anew()
+        else:
+            for sent in self._unhandled:
+                if sent.number > known:
+                    self.traffic.resent += 1
+                    self._put(sent)
+        self._said_handled = 0
+        return Up(is_new)
+
+    @property
+    def handled_there(self) -> int:
+        """The last frame that the neighbour has handled."""
+        return self._unhandled[0].number - 1 if self._unhandled else self._next - 1
+
+    def _begin_anew(self) -> None:
+        """The neighbour has nothing of what it was told. Events that are not safe wait until it takes events."""
+        unsafe = [sent for sent in self._unsafe.values() if sent.unsafe]
+        later = list(self._held_back)
+        for sent in self._unhandled:
+            if sent.is_lossy and sent.events is not None:
+                self.traffic.lost += len(sent.events)
+        self._unhandled.clear()
+        self._unsafe.clear()
+        self._held_back.clear()
+        self._safe.clear()
+        self.waiting_bytes = 0
+        self._next, self.received, self.handled, self.takes_events = 1, 0, 0, False
+        for sent in unsafe:
+            assert sent.events is not None
+            again = _events_frame(*_unsafe_events(sent))
+            again.key = sent.key
+            self._hold_back(again)
+        for sent in later:
+            self._hold_back(sent)
+
+    def disconnect(self) -> None:
+        """The connection is gone."""
+        self.connected = False
+        self.outgoing = []
+
+    def fall_back(self) -> None:
+        """The neighbour is down: what is not safe with it goes to disk, if there is one, and counts as safe."""
+        self._is_down = True
+        for sent in [*self._unsafe.values(), *self._held_back]:
+            self._put_by(sent)
+
+    def unsafe_events(self) -> list[Events]:
+        """The events that the neighbour has not said to be safe, in order."""
+        waiting = [*self._unsafe.values(), *self._held_back]
+        return [_unsafe_events(sent)[0] for sent in waiting if sent.unsafe]
+
+    def recall(self, key: int, events: Events) -> None:
+        """A frame has been in the spool since before this broker restarted: it waits for the neighbour."""
+        sent = _events_frame(events, [_kept_elsewhere() for _ in range(len(events))])
+        sent.key = key
+        self._hold_back(sent)
+
+    def _put_by(self, sent: Sent) -> None:
+        """Writes the events of a frame to disk that are not safe. Their promises are kept when they are there."""
+        if self._spool is None or sent.key or not sent.unsafe:
+            return
+        events, waiting = _unsafe_events(sent)
+
+        def written() -> None:
+            for promise in waiting:
+                promise.kept()
+
+        sent.key = self._spool.keep(self.peer, encode_events(events), written)
+        if sent.key:
+            sent.promises = [None if promise is None else _kept_elsewhere() for promise in sent.promises]
+
+    # What this side sends
+
+    def tell(self, body: bytes, messages: int) -> None:
+        """Sends control messages."""
+        self.traffic.messages += messages
+        self.traffic.control_bytes += len(body)
+        self._send(Sent(CONTROL, body))
+
+    def publish(self, events: Events, promises: Sequence[Promise | None]) -> None:
+        """Sends events; a promise for each of QoS 1 or 2, or none at all if there are none of these."""
+        traffic = self.traffic
+        if not promises and self.waiting_bytes > self.window.buffer:
+            traffic.lost += len(events)
+            return
+        traffic.events += len(events)
+        traffic.event_bytes += len(events.publishes)
+        traffic.header_bytes += events.header_bytes
+        sent = _events_frame(events, promises)
+        traffic.frames += 1
+        traffic.frame_bytes += len(sent.body)
+        for promise in promises:
+            if promise is not None:
+                promise.wait()
+        if self.takes_events:
+            self._send(sent)
+        else:
+            self._hold_back(sent)
+        if self._is_down:
+            self._put_by(sent)
+
+    def take_events(self) -> None:
+        """The neighbour takes events from now on."""
+        self.takes_events = True
+        held, self._held_back = self._held_back, deque()
+        for sent in held:
+            self.waiting_bytes -= len(sent.body)
+            self._send(sent)
+
+    def _hold_back(self, sent: Sent) -> None:
+        self._held_back.append(sent)
+        self.waiting_bytes += len(sent.body)
+
+    def _send(self, sent: Sent) -> None:
+        sent.number, self._next = self._next, self._next + 1
+        self._unhandled.append(sent)
+        self.waiting_bytes += len(sent.body)
+        if sent.unsafe:
+            self._unsafe[sent.number] = sent
+        if self.connected:
+            self._put(sent)
+
+    def _put(self, sent: Sent) -> None:
+        self.outgoing.append(framed(sent.kind, sent.body, sent.number))
+
+    def done(self, number: int) -> None:
+        """This side has handled a frame of the neighbour."""
+        self.handled = number
+
+    def is_safe(self, incarnation: int, number: int, place: int) -> None:
+        """An event of a frame of the neighbour is safe here. (Of an earlier incarnation it need not be said.)"""
+        if incarnation == self.incarnation:
+            self._safe.append((number, place))
+
+    def data_to_send(self) -> bytes:
+        """All that is to be written now."""
+        if not self.connected:
+            return b""
+        if self._safe:
+            pairs, self._safe = self._safe, []
+            body = b"".join(PAIR.pack(*pair) for pair in pairs)
+            self.traffic.other_bytes += len(body)
+            self._send(Sent(SAFE, body))
+        if self.handled > self._said_handled:
+            self._said_handled = self.handled
+            self._other(framed(HANDLED, NUMBER.pack(self.handled)))
+        data, self.outgoing = b"".join(self.outgoing), []
+        return data
+
+    # What the neighbour sends
+
+    def receive(self, data: bytes, now: float) -> list[Raw]:
+        """The new frames among the bytes that have come. Raises a ``LinkError`` if they break the rules."""
+        self._heard = now
+        found = []
+        for raw in self._reader.feed(data):
+            if raw.kind in NUMBERED:
+                if raw.number > self.received + 1:
+                    raise LinkError(f"frame {raw.number} came behind frame {self.received}")
+                if raw.number == self.received + 1:
+                    self.received += 1
+                    found.append(raw)
+            elif raw.kind == PING:
+                self._other(framed(PONG, b""))
+            elif raw.kind == HANDLED:
+                self._acknowledged(raw.body)
+            elif raw.kind == REFUSED:
+                raise LinkError(f"broker {self.peer} ended the link: {bytes(raw.body[:500]).decode(errors='replace')}")
+            elif raw.kind != PONG:
+                raise LinkError(f"a frame of kind {raw.kind} came in the middle")
+        return found
+
+    def _acknowledged(self, body: memoryview) -> None:
+        if len(body) != NUMBER.size:
+            raise LinkError("an acknowledgement is not whole")
+        handled = NUMBER.unpack(body)[0]
+        if handled >= self._next:
+            raise LinkError(f"frame {handled} is acknowledged, and was never sent")
+        while self._unhandled and self._unhandled[0].number <= handled:
+            self.waiting_bytes -= len(self._unhandled.popleft().body)
+
+    def safe_there(self, raw: Raw) -> None:
+        """The neighbour says which events are safe with it."""
+        if len(raw.body) % PAIR.size:
+            raise LinkError("an acknowledgement is not whole")
+        for number, place in PAIR.iter_unpack(raw.body):
+            sent = self._unsafe.get(number)
+            if sent is None or place >= len(sent.promises):
+                raise LinkError(f"event {place} of frame {number} is acknowledged, and waits for nobody")
+            self._now_safe(sent, place)
+
+    def _now_safe(self, sent: Sent, place: int) -> None:
+        promise = sent.promises[place]
+        if promise is None:
+            return
+        sent.promises[place] = None  # type: ignore[index]
+        sent.unsafe -= 1
+        if not sent.unsafe:
+            del self._unsafe[sent.number]
+            if sent.key and self._spool is not None:
+                self._spool.forget(sent.key)
+        promise.kept()
+
+    def _other(self, data: bytes) -> None:
+        self.traffic.other_bytes += len(data)
+        self.outgoing.append(data)
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Pings in time. Raises a ``LinkError`` if the neighbour is silent for too long."""
+        if not self.connected:
+            return
+        was_late = now - self._ticked > self.window.silence / 2  # this side hung: what has come is not read yet
+        self._ticked = now
+        if now - self._heard > self.window.silence and not was_late:
+            raise LinkError(f"broker {self.peer} has been silent for {now - self._heard:.1f} seconds")
+        if now - self._pinged >= self.window.heartbeat:
+            self._pinged = now
+            self._other(framed(PING, b""))
+
+
+def _events_frame(events: Events, promises: Sequence[Promise | None]) -> Sent:
+    unsafe = sum(promise is not None for promise in promises)
+    return Sent(EVENTS, encode_events(events), events, list(promises), unsafe=unsafe)
+
+
+def _unsafe_events(sent: Sent) -> tuple[Events, list[Promise]]:
+    """The events of a frame that are not safe, and their promises."""
+    assert sent.events is not None
+    left = {place: promise for place, promise in enumerate(sent.promises) if promise is not None}
+    return some_events(sent.events, np.array(list(left))), list(left.values())
+
+
+def _kept_elsewhere() -> Promise:
+    """A promise that nobody waits for, since the event is on disk."""
+    promise = Promise()
+    promise.wait()
+    return promise

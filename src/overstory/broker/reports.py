@@ -1,0 +1,80 @@
+"""What a broker in a network says of itself and its links, as JSON."""
+
+import resource
+from pathlib import Path
+
+import msgspec
+
+from overstory.broker.links import Traffic
+from overstory.broker.server import Server
+
+KIB = 1024
+
+
+class LinkReport(msgspec.Struct, frozen=True):
+    """One link, as its sender sees it."""
+
+    peer: int
+    connected: bool
+    waiting_bytes: int  # given to the link, and not handled by the neighbour
+    traffic: Traffic
+    error: str = ""  # why there was no connection the last time
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A broker at one moment."""
+
+    broker: int
+    active: bool  # its plan is in use
+    idle: bool  # nothing waits to be handled, or for a neighbour
+    clients: int
+    subscriptions: int
+    messages_in: int
+    messages_out: int
+    plain: int  # messages that kernels could not decide about
+    unanswered: int  # acknowledgements that wait until events are safe
+    entries: int  # of the forwarding table
+    waiting: int  # bytes of clients that are not handled yet
+    lost: int  # frames that could not be handled
+    cpu_seconds: float
+    memory_bytes: int
+    links: list[LinkReport] = []
+
+
+def report_of(server: Server) -> Report:
+    """What can be said of a broker now."""
+    state, peers = server.state, server.peers
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    links = []
+    if peers is not None:
+        links = [
+            LinkReport(peer, link.connected, link.waiting_bytes, link.traffic, peers.errors.get(peer, ""))
+            for peer, link in peers.fabric.neighbours.items()
+        ]
+    quiet = not server.tick.pending and not state.dirty and not server.core.chores
+    return Report(
+        state.config.number,
+        peers is None or peers.fabric.is_active,
+        quiet and (peers is None or (peers.fabric.is_idle and not any(link.waiting_bytes for link in links))),
+        len(state.links),
+        len(state.subscriptions),
+        state.counts.messages_in,
+        state.counts.messages_out,
+        state.counts.plain,
+        len(state.answers),
+        sum(len(epoch.table) for epoch in state.router.state.epochs.values()),
+        server.tick.waiting,
+        0 if peers is None else peers.fabric.lost,
+        usage.ru_utime + usage.ru_stime,
+        _memory(),
+        links,
+    )
+
+
+def _memory() -> int:
+    """The memory that is this process's own. (What it shares with the fork server counts in parts.)"""
+    try:
+        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
+    return sum(int(line.split()[1]) * KIB for line in lines if line.startswith("Pss:"))

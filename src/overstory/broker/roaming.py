@@ -1,0 +1,369 @@
+"""Sessions that follow their clients from broker to broker: to a client the network is one broker.
+
+1. Each client id has a *directory broker*, found by rendezvous hashing over all brokers. It knows who owns the session,
+   and gives each CONNECT a higher version. Who asks last owns it.
+2. The new owner fetches the session from the old one before CONNACK. The old connection gets 0x8E. If the directory or
+   the old owner does not answer within ``PATIENCE``, the client begins with what is here: it is never refused. A late
+   answer only makes the old owner let go.
+3. The old owner passes on what still comes for the client, until all subscriptions are ``Served`` at the new one and it
+   is told to ``Leave``. Meanwhile the new owner drops what comes both ways. So nothing is lost and nothing doubled.
+4. Messages between brokers keep their order and are not lost, unless a broker restarts: its sessions are gone then, and
+   so is its part of the directory, until the owners have told it again what they own.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from overstory.broker import connecting, publishing, subscribing
+from overstory.broker.link import Link
+from overstory.broker.session import FOR_EVER, Delivery, Session
+from overstory.broker.state import State
+from overstory.broker.subscribing import Wish
+from overstory.errors import LinkError
+from overstory.kernels.nothing import NONE
+from overstory.wire.packets import Asked, Connect
+
+PATIENCE = 5.0  # seconds
+NOBODY = NONE
+LATE = 0  # the ticket of a claim that nobody waits for any more
+
+
+class Claim(msgspec.Struct, frozen=True, tag=True):
+    """A client has connected to the sender: who owns its session?"""
+
+    client: str
+    ticket: int
+
+
+class Granted(msgspec.Struct, frozen=True, tag=True):
+    """The receiver owns the session from now on, under this version. ``owner`` had it before."""
+
+    client: str
+    ticket: int
+    version: int
+    owner: int
+
+
+class Fetch(msgspec.Struct, frozen=True, tag=True):
+    """The sender owns the session under this version, and asks for it."""
+
+    client: str
+    ticket: int
+    version: int
+
+
+class Fetched(msgspec.Struct, frozen=True, tag=True):
+    """The session, or nothing if there is none any more."""
+
+    client: str
+    ticket: int
+    version: int  # of the sender's ``Fetch``, as in the messages below: a session may come and go several times
+    session: bytes
+
+
+class Forward(msgspec.Struct, frozen=True, tag=True):
+    """A message that came to the old owner of a session."""
+
+    client: str
+    delivery: bytes
+
+
+class Leave(msgspec.Struct, frozen=True, tag=True):
+    """The whole network serves the session's subscriptions at the sender: the old owner may let go of them."""
+
+    client: str
+    version: int
+
+
+class Left(msgspec.Struct, frozen=True, tag=True):
+    """The old owner has let go: nothing more comes from there."""
+
+    client: str
+    version: int
+
+
+class Gone(msgspec.Struct, frozen=True, tag=True):
+    """The session has ended at the sender, unless another broker owns it by now."""
+
+    client: str
+
+
+class Owns(msgspec.Struct, frozen=True, tag=True):
+    """The sender owns the session under this version. (The receiver is the directory, and has forgotten it.)"""
+
+    client: str
+    version: int
+
+
+KINDS: tuple[type[Any], ...] = (Claim, Granted, Fetch, Fetched, Forward, Leave, Left, Gone, Owns)
+
+
+class Packed(msgspec.Struct, array_like=True):
+    """A session on its way."""
+
+    number: int
+    expiry: int
+    next_id: int
+    received: list[int]
+    inflight: dict[int, Delivery]
+    queue: list[Delivery]
+    subscriptions: list[tuple[Asked, str | None, int, int, int]]  # with where, identifier, number and version
+    seen: list[tuple[int, int]]
+
+
+class Arriving(msgspec.Struct):
+    """A client that waits for its session."""
+
+    link: Link
+    packet: Connect
+    ticket: int
+    until: float
+
+
+class Moving(msgspec.Struct):
+    """A session that has come here, and that its old owner still gets messages for."""
+
+    owner: int
+    version: int
+    unserved: set[int]  # subscriptions
+
+
+class Roaming:
+    """The sessions that come to one broker and leave it, and its part of the directory."""
+
+    def __init__(self, state: State, brokers: frozenset[int], tell: Callable[[int, Any], None]) -> None:
+        """``tell`` sends a message to any other broker, in order."""
+        self._state, self._brokers, self._send = state, brokers, tell
+        self._me = state.config.number
+        self._owners: dict[str, tuple[int, int]] = {}  # here as the directory: the version, and the owner
+        self._versions: dict[str, int] = {}  # under which sessions here are owned
+        self._arriving: dict[str, Arriving] = {}
+        self._moving: dict[str, Moving] = {}
+        self._departed: dict[str, tuple[int, Session]] = {}  # and the version under which each has left
+        self._tickets = LATE
+        self._asked: list[tuple[int, Fetch]] = []  # for sessions that are still on their way here
+        self.on: dict[type, Callable[[int, Any], None]] = {
+            Claim: self._claim,
+            Granted: self._granted,
+            Fetch: self._fetch,
+            Fetched: self._fetched,
+            Forward: self._forward,
+            Leave: self._leave,
+            Left: self._left,
+            Gone: self._gone,
+            Owns: self._owns,
+        }
+
+    def directory_of(self, client: str) -> int:
+        """The broker that knows who owns a client's session."""
+        return max(self._brokers, key=lambda broker: _weight(broker, client))
+
+    def order_of(self, client: str) -> list[int]:
+        """All brokers in the order of rendezvous hashing: the directory broker is the first."""
+        return sorted(self._brokers, key=lambda broker: _weight(broker, client), reverse=True)
+
+    def _tell(self, broker: int, message: Any) -> None:
+        if broker == self._me:
+            self.on[type(message)](broker, message)
+        else:
+            self._send(broker, message)
+
+    # A client comes
+
+    def arrive(self, link: Link, packet: Connect) -> None:
+        """A client with an id has connected here. It is answered when it is known whose session it is."""
+        before = self._arriving.pop(packet.client_id, None)
+        if before is not None:
+            before.link.closed = True
+            self._state.dirty[before.link] = None
+        self._tickets += 1
+        link.waits = True
+        self._arriving[packet.client_id] = Arriving(link, packet, self._tickets, self._state.now + PATIENCE)
+        self._tell(self.directory_of(packet.client_id), Claim(packet.client_id, self._tickets))
+
+    def tick(self, now: float) -> None:
+        """Those who have waited for too long begin with what is here."""
+        for client, arriving in list(self._arriving.items()):
+            if arriving.until <= now:
+                self._begin(client)
+
+    def _begin(self, client: str) -> None:
+        """Answers a client. Its session is here, if there is one."""
+        arriving = self._arriving.pop(client)
+        link, state = arriving.link, self._state
+        link.waits = False
+        if not link.closed:
+            connecting.accept(state, link, arriving.packet)
+            state.dirty[link] = None
+            if state.resume is not None:
+                state.resume(link)
+        asked, self._asked = self._asked, []
+        for broker, fetch in asked:
+            self._fetch(broker, fetch)
+
+    def _waits(self, client: str, ticket: int) -> bool:
+        arriving = self._arriving.get(client)
+        return arriving is not None and arriving.ticket == ticket
+
+    # The directory
+
+    def _claim(self, broker: int, message: Claim) -> None:
+        version, owner = self._owners.get(message.client, (0, NOBODY))
+        self._owners[message.client] = (version + 1, broker)
+        self._tell(broker, Granted(message.client, message.ticket, version + 1, owner))
+
+    def _gone(self, broker: int, message: Gone) -> None:
+        if self._owners.get(message.client, (0, NOBODY))[1] == broker:
+            del self._owners[message.client]
+
+    def ended(self, client: str) -> None:
+        """A session has ended here."""
+        self._moving.pop(client, None)
+        self._versions.pop(client, None)
+        self._tell(self.directory_of(client), Gone(client))
+
+    def restarted(self, broker: int) -> None:
+        """A broker has started, and knows nothing: who owns a session that it is the directory of tells it."""
+        for client in self._state.sessions:
+            if self.directory_of(client) == broker:
+                self._tell(broker, Owns(client, self._versions.get(client, 0)))
+
+    def _owns(self, broker: int, message: Owns) -> None:
+        version, owner = self._owners.get(message.client, (0, NOBODY))
+        if owner in (NOBODY, broker):
+            self._owners[message.client] = (max(version, message.version), broker)
+            return
+        # Somebody has claimed it since the restart, and was told that nobody owned it: the older one lets go
+        newest = max(version, message.version) + 1
+        self._owners[message.client] = (newest, owner)
+        self._tell(owner, Granted(message.client, LATE, newest, broker))
+
+    # The new owner
+
+    def _granted(self, _: int, message: Granted) -> None:
+        waits = self._waits(message.client, message.ticket)
+        self._versions[message.client] = message.version
+        if message.owner not in (NOBODY, self._me):
+            ticket = message.ticket if waits else LATE
+            self._tell(message.owner, Fetch(message.client, ticket, message.version))
+        elif waits:
+            self._begin(message.client)
+
+    def _fetched(self, broker: int, message: Fetched) -> None:
+        if not self._waits(message.client, message.ticket):
+            self._tell(broker, Leave(message.client, message.version))
+            return
+        if message.session:
+            self._unpack(broker, message)
+        self._begin(message.client)
+
+    def _unpack(self, broker: int, message: Fetched) -> None:
+        state, client = self._state, message.client
+        try:
+            packed = msgspec.msgpack.decode(message.session, type=Packed)
+        except msgspec.MsgspecError as error:
+            raise LinkError(f"a session cannot be read: {str(error).splitlines()[0]}") from None
+        old = state.sessions.get(client)
+        if old is not None:  # from before it was elsewhere
+            connecting.end_session(state, old, says=False)
+        self._let_go(client)
+        session = state.sessions[client] = Session(client, packed.number, state.house)
+        state.away[client] = session
+        session.expiry, session.next_id, session.received = packed.expiry, packed.next_id, set(packed.received)
+        session.ends = None if packed.expiry == FOR_EVER else state.now + packed.expiry
+        session.seen = set(packed.seen)
+        for packet_id, delivery in packed.inflight.items():
+            session.restore(delivery, packet_id)
+        for delivery in packed.queue:
+            session.restore(delivery, 0)
+        moving = self._moving[client] = Moving(broker, message.version, set())
+        for asked, where, identifier, number, version in packed.subscriptions:
+            moving.unserved.add(number)
+            subscribing.restore(state, session, Wish(asked, where, identifier), (number, version + 1))
+        for made in session.subscriptions.values():
+            if made.group is not None or made.number not in state.unserved:
+                moving.unserved.discard(made.number)
+        self._leave_if_served(client)
+
+    def served(self, number: int) -> None:
+        """The whole network serves a subscription that was made here."""
+        for client, moving in list(self._moving.items()):
+            if number in moving.unserved:
+                moving.unserved.discard(number)
+                self._leave_if_served(client)
+
+    def _leave_if_served(self, client: str) -> None:
+        if client in self._moving and not self._moving[client].unserved:
+            self._tell(self._moving[client].owner, Leave(client, self._moving[client].version))
+
+    def _forward(self, _: int, message: Forward) -> None:
+        _, departed = self._departed.get(message.client, (0, None))
+        session = self._state.sessions.get(message.client, departed)  # it may have gone on
+        if session is not None:
+            publishing.hand_over(self._state, session, msgspec.msgpack.decode(message.delivery, type=Delivery))
+
+    def _left(self, _: int, message: Left) -> None:
+        moving = self._moving.get(message.client)
+        if moving is not None and moving.version == message.version:
+            del self._moving[message.client]
+            session = self._state.sessions.get(message.client)
+            if session is not None:
+                session.seen = None
+                session.open()
+
+    # The old owner
+
+    def _fetch(self, broker: int, message: Fetch) -> None:
+        state, client = self._state, message.client
+        if client in self._arriving:
+            self._asked.append((broker, message))
+            return
+        session = state.sessions.get(client)
+        if session is not None and session.link is not None:
+            connecting.take_over(state, session)
+            session = state.sessions.get(client)
+        if session is None:
+            self._tell(broker, Fetched(client, message.ticket, message.version, b""))
+            return
+        packed = msgspec.msgpack.encode(_packed(session))
+        self._tell(broker, Fetched(client, message.ticket, message.version, packed))
+        del state.sessions[client]
+        self._versions.pop(client, None)
+        state.away.pop(client, None)
+        state.wills.cancel(session)
+        state.journal.note("end", session.number)
+        session.forward = lambda delivery: self._tell(broker, Forward(client, msgspec.msgpack.encode(delivery)))
+        self._let_go(client)
+        self._departed[client] = (message.version, session)
+
+    def _leave(self, broker: int, message: Leave) -> None:
+        if self._departed.get(message.client, (0, None))[0] == message.version:
+            self._let_go(message.client)
+        self._tell(broker, Left(message.client, message.version))
+
+    def _let_go(self, client: str) -> None:
+        """A session that has left need not be served here any more; nor where it was before, if it still is."""
+        _, session = self._departed.pop(client, (0, None))
+        if session is None:
+            return
+        moving = self._moving.pop(client, None) if client not in self._state.sessions else None
+        if moving is not None:
+            self._tell(moving.owner, Leave(client, moving.version))
+        for name in list(session.subscriptions):
+            subscribing.remove(self._state, session, name)
+        self._state.slots.give(session.place)
+
+
+def _weight(broker: int, client: str) -> bytes:
+    return blake2b(f"{broker}/{client}".encode(), digest_size=8).digest()
+
+
+def _packed(session: Session) -> Packed:
+    made = session.subscriptions.values()
+    subscriptions = [(one.asked, one.where, one.identifier, one.number, one.version) for one in made]
+    received, inflight, queue = sorted(session.received), session.inflight, list(session.queue)
+    seen = sorted(session.seen or ())
+    return Packed(session.number, session.expiry, session.next_id, received, inflight, queue, subscriptions, seen)

@@ -1,0 +1,465 @@
+"""Users at brokers, and what their traffic costs: the state that overlay planners search in, with exact differences.
+
+1. The cost of a state is access plus core. Access is what each user's traffic costs at its broker. The core of a
+   channel is the traffic that is published into it, on a minimum spanning tree of the brokers that want it (times
+   ``steiner_ratio``, what Steiner points save on such trees), and from each publishing broker to the nearest of them.
+2. ``differences`` tells what moving a user to each broker within its reach would change, and ``move`` does it. Both are
+   exact: the plain twin adds everything up anew.
+3. A move only touches channels that gain or lose a broker, and rates, which are linear.
+
+A tree is kept in the order in which Prim's method found its nodes, so that a node's parent stands before it; adding a
+node to it takes one pass from the leaves (Chin and Houck). Removing a leaf removes its link; else the tree is made
+anew.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.nothing import NONE as NOBODY
+
+
+class Given(NamedTuple):
+    """What does not change: the instance."""
+
+    far: Array  # by two brokers: what a byte costs from the one to the other
+    near: Array  # the same both ways, for trees
+    steiner_ratio: Array  # one number
+    kind: Array  # by user
+    want_offsets: Array  # by kind
+    wants: Array  # channels, ascending
+    send_offsets: Array  # by user
+    sends: Array  # channels, ascending
+    rates: Array  # bytes
+    brokers: Array  # by user: those within reach, the cheapest first, then -1
+    costs: Array  # of access there
+    demand: Array  # by user
+    capacity: Array  # by broker
+    total: Array  # by channel: bytes that are published
+
+
+class State(NamedTuple):
+    given: Given
+    at: Array  # by user: its broker
+    paid: Array  # by user: its access
+    load: Array  # by broker
+    users: Array  # by broker: how many
+    count: Array  # by channel and broker: users who want it
+    rate: Array  # by channel and broker: bytes that are published
+    size: Array  # by channel: brokers that want it
+    node: Array  # by channel and place: those brokers, in the order of the tree
+    parent: Array  # the place of the parent
+    edge: Array  # the price of the link to it
+    length: Array  # by channel: of its tree
+    first: Array  # by channel and broker: the price of the way to the nearest broker that wants the channel
+    second: Array  # to the second nearest
+    nearest: Array  # which is the nearest
+    version: Array  # by channel: it grows when brokers join or leave
+    stamp: Array  # by channel and broker: the version that the next two are of
+    longer: Array  # by how much the tree grows if the broker joins
+    closer: Array  # what publishing brokers then save, as a negative number
+    head: Array  # by broker: the first of its users
+    after: Array  # by user: the next one at its broker
+    before: Array
+    desk: "Desk"
+
+
+class Desk(NamedTuple):
+    """Room to work in."""
+
+    node: Array
+    parent: Array
+    edge: Array
+    key: Array
+    via: Array
+    first: Array  # by broker
+    insertion: Array
+
+
+@kernel
+def new_desk(brokers: int) -> Desk:
+    return Desk(
+        np.empty(brokers, np.int64),
+        np.empty(brokers, np.int64),
+        np.empty(brokers),
+        np.empty(brokers),
+        np.empty(brokers, np.int64),
+        np.empty(brokers),
+        np.empty(brokers),
+    )
+
+
+@kernel
+def new_state(given: Given, at: Array, paid: Array) -> State:
+    """Everybody at the broker that ``at`` says, with the access that ``paid`` says."""
+    users, brokers, channels = len(given.kind), len(given.far), len(given.total)
+    state = State(
+        given,
+        at.astype(np.int64),
+        paid.copy(),
+        np.zeros(brokers),
+        np.zeros(brokers, np.int64),
+        np.zeros((channels, brokers), np.int32),
+        np.zeros((channels, brokers)),
+        np.zeros(channels, np.int64),
+        np.zeros((channels, brokers), np.int32),
+        np.zeros((channels, brokers), np.int32),
+        np.zeros((channels, brokers)),
+        np.zeros(channels),
+        np.zeros((channels, brokers)),
+        np.zeros((channels, brokers)),
+        np.zeros((channels, brokers), np.int32),
+        np.ones(channels, np.int64),
+        np.zeros((channels, brokers), np.int64),
+        np.zeros((channels, brokers)),
+        np.zeros((channels, brokers)),
+        np.full(brokers, NOBODY, np.int64),
+        np.full(users, NOBODY, np.int64),
+        np.full(users, NOBODY, np.int64),
+        new_desk(brokers),
+    )
+    for user in range(users):
+        broker = state.at[user]
+        _seat(state, user, broker)
+        for i in range(given.want_offsets[given.kind[user]], given.want_offsets[given.kind[user] + 1]):
+            state.count[given.wants[i], broker] += 1
+        for i in range(given.send_offsets[user], given.send_offsets[user + 1]):
+            state.rate[given.sends[i], broker] += given.rates[i]
+    for channel in range(channels):
+        rebuild(state, channel)
+    return state
+
+
+@kernel
+def _seat(state: State, user: int, broker: int) -> None:
+    state.load[broker] += state.given.demand[user]
+    state.users[broker] += 1
+    following = state.head[broker]
+    state.after[user], state.before[user], state.head[broker] = following, NOBODY, user
+    if following != NOBODY:
+        state.before[following] = user
+
+
+@kernel
+def _unseat(state: State, user: int) -> None:
+    broker = state.at[user]
+    state.load[broker] -= state.given.demand[user]
+    state.users[broker] -= 1
+    if state.before[user] == NOBODY:
+        state.head[broker] = state.after[user]
+    else:
+        state.after[state.before[user]] = state.after[user]
+    if state.after[user] != NOBODY:
+        state.before[state.after[user]] = state.before[user]
+
+
+@kernel
+def rebuild(state: State, channel: int) -> None:
+    """The tree of a channel and the ways to it, from who wants it."""
+    found = 0
+    for broker in range(len(state.given.far)):
+        if state.count[channel, broker] > 0:
+            state.desk.via[found] = broker
+            found += 1
+    state.size[channel] = found
+    state.length[channel] = grow(
+        state.given.near,
+        state.desk.via,
+        found,
+        state.desk.key,
+        state.node[channel],
+        state.parent[channel],
+        state.edge[channel],
+        state.desk.insertion,
+    )
+    state.version[channel] += 1
+    for broker in range(len(state.given.far)):
+        _look_around(state, channel, broker)
+
+
+@kernel
+def grow(
+    near: Array, members: Array, size: int, key: Array, node: Array, parent: Array, edge: Array, from_: Array
+) -> float:
+    """Prim's method: a minimum spanning tree of the first ``size`` members, in the order in which it finds them."""
+    length = 0.0
+    for i in range(size):
+        key[i], from_[i] = np.inf, 0.0
+    if size:
+        key[0] = 0.0
+    for place in range(size):
+        best = place
+        least = np.inf
+        # Members that are not in the tree stand behind ``place`` in ``members``
+        for i in range(place, size):
+            if key[i] < least:
+                least, best = key[i], i
+        chosen = members[best]
+        node[place], edge[place], parent[place] = chosen, key[best], int(from_[best])
+        if place == 0:
+            edge[place], parent[place] = 0.0, -1
+        length += edge[place]
+        members[best], key[best], from_[best] = members[place], key[place], from_[place]
+        row = near[chosen]
+        for i in range(place + 1, size):
+            if row[members[i]] < key[i]:
+                key[i], from_[i] = row[members[i]], place
+    return length
+
+
+@kernel
+def _look_around(state: State, channel: int, broker: int) -> None:
+    """The nearest and the second nearest broker that want a channel, seen from a broker."""
+    first, second, nearest = np.inf, np.inf, -1
+    row = state.given.far[broker]
+    for place in range(state.size[channel]):
+        other = state.node[channel, place]
+        if row[other] < first:
+            second = first
+            first, nearest = row[other], other
+        elif row[other] < second:
+            second = row[other]
+    state.first[channel, broker], state.second[channel, broker] = first, second
+    state.nearest[channel, broker] = nearest
+
+
+@kernel
+def inserted(near: Array, node: Array, parent: Array, edge: Array, size: int, broker: int, least: Array) -> float:
+    """The length of a tree that one more broker joins."""
+    row = near[broker]
+    for place in range(size):
+        least[place] = row[node[place]]
+    length = 0.0
+    for place in range(size - 1, 0, -1):
+        link, way = edge[place], least[place]
+        above = parent[place]
+        if link < way:
+            length += link
+            if way < least[above]:
+                least[above] = way
+        else:
+            length += way
+            if link < least[above]:
+                least[above] = link
+    return length + least[0] if size else 0.0
+
+
+@kernel
+def core_of(state: State, channel: int) -> float:
+    given = state.given
+    if not state.size[channel]:
+        return 0.0
+    cost = given.total[channel] * given.steiner_ratio[0] * state.length[channel]
+    for broker in range(len(given.far)):
+        if state.rate[channel, broker] > 0:
+            cost += state.rate[channel, broker] * state.first[channel, broker]
+    return cost
+
+
+@kernel
+def access_and_core(state: State) -> tuple[float, float]:
+    core = 0.0
+    for channel in range(len(state.given.total)):
+        core += core_of(state, channel)
+    return state.paid.sum(), core
+
+
+@kernel
+def joining(state: State, channel: int, broker: int) -> float:
+    """By how much the core of a channel grows if a broker joins that does not want it yet."""
+    given = state.given
+    if state.stamp[channel, broker] != state.version[channel]:
+        state.stamp[channel, broker] = state.version[channel]
+        length = inserted(
+            given.near,
+            state.node[channel],
+            state.parent[channel],
+            state.edge[channel],
+            state.size[channel],
+            broker,
+            state.desk.insertion,
+        )
+        state.longer[channel, broker] = length - state.length[channel]
+        saved = 0.0
+        for other in range(len(given.far)):
+            if state.rate[channel, other] > 0 and given.far[other, broker] < state.first[channel, other]:
+                saved += state.rate[channel, other] * (given.far[other, broker] - state.first[channel, other])
+        state.closer[channel, broker] = saved
+    weight = given.total[channel] * given.steiner_ratio[0]
+    return weight * state.longer[channel, broker] + state.closer[channel, broker]
+
+
+@kernel
+def without(state: State, channel: int, broker: int) -> float:
+    """The tree of a channel if a broker leaves it, on the desk. Returns its length."""
+    desk, size = state.desk, state.size[channel]
+    place = 0
+    while state.node[channel, place] != broker:
+        place += 1
+    is_leaf = True
+    for other in range(place + 1, size):
+        if state.parent[channel, other] == place:
+            is_leaf = False
+            break
+    if not is_leaf:
+        found = 0
+        for other in range(size):
+            if other != place:
+                desk.via[found] = state.node[channel, other]
+                found += 1
+        return grow(state.given.near, desk.via, found, desk.key, desk.node, desk.parent, desk.edge, desk.insertion)
+    for other in range(size - 1):
+        there = other + (other >= place)
+        above = state.parent[channel, there]
+        desk.node[other], desk.edge[other] = state.node[channel, there], state.edge[channel, there]
+        desk.parent[other] = above - (above > place)
+    if place == 0 and size > 1:  # the root, which has no child: then it stands alone
+        desk.parent[0], desk.edge[0] = -1, 0.0
+    return state.length[channel] - state.edge[channel, place]
+
+
+@kernel
+def leaving(state: State, channel: int, broker: int) -> float:
+    """By how much the core of a channel changes if a broker leaves it that wants it; ways on the desk."""
+    given, desk = state.given, state.desk
+    length = without(state, channel, broker)
+    further = 0.0
+    for other in range(len(given.far)):
+        desk.first[other] = state.first[channel, other]
+        if state.nearest[channel, other] == broker:
+            desk.first[other] = state.second[channel, other]
+            if state.rate[channel, other] > 0 and state.size[channel] > 1:
+                further += state.rate[channel, other] * (state.second[channel, other] - state.first[channel, other])
+    return given.total[channel] * given.steiner_ratio[0] * (length - state.length[channel]) + further
+
+
+@kernel
+def _replacing(state: State, channel: int, broker: int, left: float) -> float:
+    """After ``leaving``, which gave ``left``: the change if another broker joins in its place."""
+    given, desk, size = state.given, state.desk, state.size[channel] - 1
+    if size == 0:
+        cost = 0.0
+        for other in range(len(given.far)):
+            if state.rate[channel, other] > 0:
+                cost += state.rate[channel, other] * (given.far[other, broker] - state.first[channel, other])
+        return cost
+    before = 0.0
+    for place in range(size):
+        before += desk.edge[place]
+    longer = inserted(given.near, desk.node, desk.parent, desk.edge, size, broker, desk.insertion) - before
+    saved = 0.0
+    for other in range(len(given.far)):
+        if state.rate[channel, other] > 0 and given.far[other, broker] < desk.first[other]:
+            saved += state.rate[channel, other] * (given.far[other, broker] - desk.first[other])
+    return left + given.total[channel] * given.steiner_ratio[0] * longer + saved
+
+
+@kernel
+def own_rate(given: Given, user: int, channel: int) -> float:
+    low, high = given.send_offsets[user], given.send_offsets[user + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if given.sends[middle] < channel:
+            low = middle + 1
+        else:
+            high = middle
+    if low < given.send_offsets[user + 1] and given.sends[low] == channel:
+        return float(given.rates[low])
+    return 0.0
+
+
+@kernel
+def is_wanted(given: Given, user: int, channel: int) -> bool:
+    low, high = given.want_offsets[given.kind[user]], given.want_offsets[given.kind[user] + 1]
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        if given.wants[middle] < channel:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < last and given.wants[low] == channel)
+
+
+@kernel
+def differences(state: State, user: int, found: Array) -> None:
+    """By broker within a user's reach: what the cost changes if the user moves there. Infinite behind the last one."""
+    given = state.given
+    brokers, here = given.brokers[user], state.at[user]
+    for k in range(len(brokers)):
+        found[k] = given.costs[user, k] - state.paid[user] if brokers[k] >= 0 else np.inf
+    for i in range(given.want_offsets[given.kind[user]], given.want_offsets[given.kind[user] + 1]):
+        _add_wanted(state, user, given.wants[i], found)
+    for i in range(given.send_offsets[user], given.send_offsets[user + 1]):
+        channel, rate = given.sends[i], given.rates[i]
+        if state.size[channel] == 0 or is_wanted(given, user, channel):
+            continue  # nobody wants it; or its own broker does, and this is told with what it wants
+        for k in range(len(brokers)):
+            if brokers[k] >= 0:
+                found[k] += rate * (state.first[channel, brokers[k]] - state.first[channel, here])
+    for k in range(len(brokers)):
+        if brokers[k] == here:
+            found[k] = 0.0
+
+
+@kernel
+def _add_wanted(state: State, user: int, channel: int, found: Array) -> None:
+    """What a channel that the user wants adds to the differences."""
+    given = state.given
+    brokers, here = given.brokers[user], state.at[user]
+    alone = state.count[channel, here] == 1
+    if given.total[channel] == 0:
+        return
+    if not alone and state.size[channel] == len(given.far):
+        return
+    left = leaving(state, channel, here) if alone else 0.0
+    mine = own_rate(given, user, channel) if alone else 0.0
+    back = state.second[channel, here] if state.nearest[channel, here] == here else state.first[channel, here]
+    for k in range(len(brokers)):
+        there = brokers[k]
+        if there < 0 or there == here:
+            continue
+        if state.count[channel, there] > 0:
+            if alone:
+                found[k] += left - mine * back
+        elif alone:
+            found[k] += _replacing(state, channel, there, left) - mine * min(back, given.far[here, there])
+        else:
+            found[k] += joining(state, channel, there)
+
+
+@kernel
+def move(state: State, user: int, broker: int, cost: float) -> None:
+    """A user to a broker where its access costs so much."""
+    given, here = state.given, state.at[user]
+    if broker == here:
+        return
+    _unseat(state, user)
+    state.at[user], state.paid[user] = broker, cost
+    _seat(state, user, broker)
+    for i in range(given.send_offsets[user], given.send_offsets[user + 1]):
+        _carry(state, given.sends[i], here, broker, given.rates[i])
+    for i in range(given.want_offsets[given.kind[user]], given.want_offsets[given.kind[user] + 1]):
+        channel = given.wants[i]
+        state.count[channel, here] -= 1
+        state.count[channel, broker] += 1
+        changed = state.count[channel, here] == 0 or state.count[channel, broker] == 1
+        if changed and given.total[channel] > 0:
+            rebuild(state, channel)
+
+
+@kernel
+def _carry(state: State, channel: int, here: int, there: int, rate: float) -> None:
+    """A rate from one broker to another, and what is known of brokers that might join."""
+    state.rate[channel, here] = max(state.rate[channel, here] - rate, 0.0)
+    state.rate[channel, there] += rate
+    far, version = state.given.far, state.version[channel]
+    if state.size[channel] == len(far):
+        return
+    now, then = state.first[channel, there], state.first[channel, here]
+    for broker in range(len(far)):
+        if state.stamp[channel, broker] == version:
+            state.closer[channel, broker] += rate * (
+                min(far[there, broker] - now, 0.0) - min(far[here, broker] - then, 0.0)
+            )

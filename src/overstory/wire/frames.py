@@ -1,0 +1,293 @@
+"""Frames of a link between brokers: their lengths and kinds, and the events that one tick sends to one neighbour.
+
+A frame is four bytes of length, one byte of kind, and a body. Frames of ``NUMBERED`` kinds are numbered: eight bytes
+in front of the body. What a neighbour needs beside the bytes of events are arrays, one item for each event; an
+array whose items are all the same has one item. Bytes that are no frame raise a ``LinkError``, whatever they are.
+"""
+
+import struct
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from overstory.errors import LinkError
+
+HELLO, REFUSED, PING, PONG, HANDLED, CONTROL, EVENTS, SAFE = range(8)  # kinds of frames
+NUMBERED = CONTROL, EVENTS, SAFE
+HEAD = struct.Struct(">IB")
+NUMBER = struct.Struct(">Q")
+LARGEST = 1 << 28  # bytes
+QOS, RETAIN = 3, 4  # bits of marks
+
+Array = NDArray[Any]
+Flows = frozenset[int]
+
+
+class Raw(NamedTuple):
+    """One frame as it came."""
+
+    kind: int
+    number: int  # 0 for frames that have none
+    body: memoryview
+
+
+def framed(kind: int, body: bytes, number: int | None = None) -> bytes:
+    """The bytes of a frame."""
+    if number is None:
+        return HEAD.pack(len(body) + 1, kind) + body
+    return HEAD.pack(len(body) + 9, kind) + NUMBER.pack(number) + body
+
+
+class Reader:
+    """Cuts the bytes of a connection into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Generator[Raw, None, None]:
+        """The frames that are whole now. Raises a ``LinkError`` at one that cannot be."""
+        self._buffer += data
+        whole = bytes(self._buffer)
+        at = 0
+        try:
+            while at + HEAD.size <= len(whole):
+                size, kind = HEAD.unpack_from(whole, at)
+                head = 9 if kind in NUMBERED else 1
+                if not head <= size <= LARGEST or kind > SAFE:
+                    raise LinkError(f"a frame of kind {kind} and {size:,} bytes cannot be")
+                end = at + 4 + size
+                if end > len(whole):
+                    break
+                number = NUMBER.unpack_from(whole, at + HEAD.size)[0] if kind in NUMBERED else 0
+                body = memoryview(whole)[at + 4 + head : end]
+                at = end
+                yield Raw(kind, number, body)
+        finally:
+            del self._buffer[:at]
+
+    def rest(self) -> bytes:
+        """The bytes that have come behind the frames that were taken."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
+
+
+class Steering(NamedTuple):
+    """The headers of events in steered flows: as ``routing.frames.Steered``, with counts in place of offsets."""
+
+    counts: Array  # of each event: how many headers it has
+    flows: Array  # of each header
+    sizes: Array  # of each header, in bytes
+    data: Array
+
+
+class Events(NamedTuple):
+    """The events of one frame, as arrays."""
+
+    epoch: int
+    publishes: bytes | memoryview  # plain PUBLISH packets of MQTT 5 and QoS 0, one behind the other
+    sizes: Array  # of these packets
+    marks: Array  # the QoS, and whether the event is retained
+    ids: Array  # the publishing brokers' numbers of the events
+    publishers: Array  # clients
+    entries: Array  # publishing brokers
+    flows: Sequence[Flows]
+    statistics: tuple[Array, Array, Array]  # advertisements, distances, counts, as in ``routing.frames.Header``
+    steering: Steering | None
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def header_bytes(self) -> int:
+        """How long the steering headers are."""
+        return 0 if self.steering is None else len(self.steering.data)
+
+
+class Written(msgspec.Struct, array_like=True):
+    """The body of a frame of events."""
+
+    epoch: int
+    count: int
+    publishes: bytes
+    sizes: bytes  # uint32
+    marks: bytes  # uint8
+    ids: bytes  # int64
+    publishers: bytes
+    entries: bytes
+    flow_sets: list[list[int]]
+    which: bytes  # uint32: the set of flows of each event
+    statistics: tuple[bytes, bytes, bytes]
+    steering: tuple[bytes, bytes, bytes, bytes] | None = None  # uint32, int64, uint32, uint8
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Written)
+
+
+def encode_events(events: Events) -> bytes:
+    """The body of a frame."""
+    sets: dict[Flows, int] = {}
+    which = np.fromiter((sets.setdefault(flows, len(sets)) for flows in events.flows), np.uint32, len(events))
+    steering = events.steering
+    return _encoder.encode(
+        Written(
+            events.epoch,
+            len(events),
+            bytes(events.publishes),
+            _packed(events.sizes, "<u4"),
+            _packed(events.marks, "u1"),
+            _packed(events.ids, "<i8"),
+            _packed(events.publishers, "<i8"),
+            _packed(events.entries, "<i8"),
+            [sorted(flows) for flows in sets],
+            _packed(which, "<u4"),
+            (
+                _packed(events.statistics[0], "<i8"),
+                _packed(events.statistics[1], "<i8"),
+                _packed(events.statistics[2], "<i8"),
+            ),
+            None
+            if steering is None
+            else (
+                steering.counts.astype("<u4").tobytes(),
+                steering.flows.astype("<i8").tobytes(),
+                steering.sizes.astype("<u4").tobytes(),
+                steering.data.tobytes(),
+            ),
+        )
+    )
+
+
+def decode_events(body: bytes | memoryview) -> Events:
+    """Reads the body of a frame. Raises a ``LinkError`` if its parts do not fit together."""
+    try:
+        written = _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise LinkError("a frame of events cannot be read") from None
+    count = written.count
+    if not 0 < count <= len(written.publishes) or not 0 <= written.epoch < 1 << 62:
+        raise LinkError("a frame of events has a count that cannot be")
+    sizes = _array(written.sizes, "<u4", count).astype(np.int64)
+    which = _array(written.which, "<u4", count)
+    sets = [frozenset(flows) for flows in written.flow_sets]
+    if int(sizes.sum()) != len(written.publishes) or (int(which.max()) >= len(sets)):
+        raise LinkError("the arrays of a frame of events do not fit its events")
+    if not all(-(1 << 62) < flow < 1 << 62 for flows in sets for flow in flows):
+        raise LinkError("a frame of events has a flow out of range")
+    ids, publishers, entries = (
+        _array(column, "<i8", count) for column in (written.ids, written.publishers, written.entries)
+    )
+    advertisements, distances, counts = (_array(column, "<i8", count) for column in written.statistics)
+    return Events(
+        written.epoch,
+        written.publishes,
+        sizes,
+        _array(written.marks, "u1", count),
+        ids,
+        publishers,
+        entries,
+        [sets[place] for place in which.tolist()],
+        (advertisements, distances, counts),
+        None if written.steering is None else _steering(written.steering, count),
+    )
+
+
+def _steering(parts: tuple[bytes, bytes, bytes, bytes], count: int) -> Steering:
+    counts = _whole(parts[0], "<u4").astype(np.int64)
+    flows, sizes = _whole(parts[1], "<i8"), _whole(parts[2], "<u4").astype(np.int64)
+    if len(counts) != count or counts.sum() != len(flows) or len(sizes) != len(flows) or sizes.sum() != len(parts[3]):
+        raise LinkError("the steering headers of a frame do not fit its events")
+    return Steering(counts, flows, sizes, np.frombuffer(parts[3], np.uint8))
+
+
+def _packed(values: Array, kind: str) -> bytes:
+    """The bytes of an array; of one item, if all are the same."""
+    if len(values) > 1 and (values == values[0]).all():
+        values = values[:1]
+    return values.astype(kind).tobytes()
+
+
+def _array(data: bytes, kind: str, count: int) -> Array:
+    values = _whole(data, kind)
+    if len(values) == 1:
+        return np.repeat(values, count)
+    if len(values) != count:
+        raise LinkError("the arrays of a frame of events do not fit its events")
+    return values
+
+
+def _whole(data: bytes, kind: str) -> Array:
+    if len(data) % np.dtype(kind).itemsize:
+        raise LinkError("an array of a frame is not whole")
+    return np.frombuffer(data, kind)
+
+
+def some_events(events: Events, rows: Array) -> Events:
+    """Some of the events of a frame, as a frame of their own."""
+    ends = np.cumsum(events.sizes)
+    starts = ends - events.sizes
+    whole = bytes(events.publishes)
+    pieces = [whole[begin:end] for begin, end in zip(starts[rows].tolist(), ends[rows].tolist(), strict=True)]
+    return Events(
+        events.epoch,
+        b"".join(pieces),
+        events.sizes[rows],
+        events.marks[rows],
+        events.ids[rows],
+        events.publishers[rows],
+        events.entries[rows],
+        [events.flows[row] for row in rows.tolist()],
+        (events.statistics[0][rows], events.statistics[1][rows], events.statistics[2][rows]),
+        None if events.steering is None else _some_headers(events.steering, rows),
+    )
+
+
+def _some_headers(steering: Steering, rows: Array) -> Steering:
+    event = np.repeat(np.arange(len(steering.counts)), steering.counts)
+    offsets = np.concatenate([[0], np.cumsum(steering.sizes)])
+    chosen = [at for row in rows.tolist() for at in np.flatnonzero(event == row).tolist()]
+    data = [steering.data[offsets[at] : offsets[at + 1]] for at in chosen]
+    return Steering(
+        steering.counts[rows],
+        steering.flows[chosen],
+        steering.sizes[chosen],
+        np.concatenate([np.empty(0, np.uint8), *data]),
+    )
+
+
+def joined_events(parts: Sequence[Events]) -> Events:
+    """The events of several frames of one epoch, as one frame."""
+    if len(parts) == 1:
+        return parts[0]
+    steering = None
+    if any(part.steering is not None for part in parts):
+        headers = [part.steering or _no_headers(len(part)) for part in parts]
+        steering = Steering(*(np.concatenate([one[field] for one in headers]) for field in range(4)))
+    columns = ("sizes", "marks", "ids", "publishers", "entries")
+    sizes, marks, ids, publishers, entries = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in columns
+    )
+    advertisements, distances, counts = (
+        np.concatenate([part.statistics[field] for part in parts]) for field in range(3)
+    )
+    return Events(
+        parts[0].epoch,
+        b"".join(part.publishes for part in parts),
+        sizes,
+        marks,
+        ids,
+        publishers,
+        entries,
+        [flows for part in parts for flows in part.flows],
+        (advertisements, distances, counts),
+        steering,
+    )
+
+
+def _no_headers(count: int) -> Steering:
+    nothing = np.empty(0, np.int64)
+    return Steering(np.zeros(count, np.int64), nothing, nothing, np.empty(0, np.uint8))

@@ -1,0 +1,145 @@
+"""Single messages that are like one before go to the same clients, unless something has changed since."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overstory.broker.straight import kind_of
+from overstory.wire.decode import decode
+from overstory.wire.encode import encode
+from overstory.wire.packets import MQTT_3_1_1, MQTT_5, Ack, Publish
+
+from .house import Client, House, write
+
+TOPICS = ("a/b", "a/c", "$x", "b")
+FILTERS = ("a/+", "a/b", "#", "$share/g/a/b")
+NAMES = ("one", "two", "three")
+
+publishing = st.tuples(
+    st.just("publish"),
+    st.sampled_from(NAMES),
+    st.sampled_from(TOPICS),
+    st.sampled_from([b"", b"x" * 30, b"y" * 300]),
+    st.sampled_from([{}, {"user_properties": [("p", "1")]}, {"user_properties": [("p", "2")]}]),
+)
+subscribing = st.tuples(
+    st.just("subscribe"),
+    st.sampled_from(NAMES),
+    st.sampled_from(FILTERS),
+    st.sampled_from([None, "p > 1"]),
+    st.sampled_from([{}, {"no_local": True}, {"identifier": 3}, {"qos": 0}]),
+)
+others = st.tuples(st.sampled_from(["unsubscribe", "deaf", "hears", "back"]), st.sampled_from(NAMES))
+steps = st.lists(st.one_of(publishing, publishing, publishing, subscribing, others), max_size=30)
+
+
+def outcome(kernels: bool, script: list[tuple[Any, ...]]) -> list[list[str]]:
+    """What each client gets, in order. Each step is a turn of its own."""
+    house = House(kernels)
+    clients = {name: _connected(house, name) for name in NAMES}
+    heard: dict[str, list[str]] = {name: [] for name in NAMES}
+    for kind, name, *given_ in script:
+        client = clients[name]
+        if kind == "publish":
+            topic, payload, properties = given_
+            client.publish(topic, payload, properties=properties if client.version == MQTT_5 else {})
+        elif kind == "subscribe":
+            topics, where, options = given_
+            if not (topics.startswith("$share") and "no_local" in options) and client.version == MQTT_5:
+                client.subscribe(topics, where=where, **options)
+        elif kind == "unsubscribe":
+            client.unsubscribe(*FILTERS)
+        elif kind == "back":
+            client.leave()
+            clients[name] = _connected(house, name)
+        else:
+            house.core.congested(client.link, kind == "deaf")
+        for listener in NAMES:
+            heard[listener] += [repr(packet) for packet in clients[listener].received()]
+    return list(heard.values())
+
+
+def _connected(house: House, name: str) -> Client:
+    """The second client takes small packets alone, the third one speaks MQTT 3.1.1 and wants everything."""
+    if name == "three":
+        made = house.connect(name, MQTT_3_1_1)
+        made.subscribe("a/#", qos=0)
+        return made
+    return house.connect(name, properties={"max_packet_size": 200} if name == "two" else {})
+
+
+@given(steps)
+def test_what_is_remembered_says_what_the_router_says(script: list[tuple[Any, ...]]) -> None:
+    assert outcome(True, script) == outcome(False, script)
+
+
+def test_a_second_message_goes_straight_until_something_changes() -> None:
+    house = House()
+    a, b, c = (house.connect(name) for name in "abc")
+    b.subscribe("x", qos=0)
+    counts = house.state.counts
+
+    def straight(client: Client = a, payload: bytes = b"1", **more: Any) -> int:
+        before = counts.straight
+        client.publish("x", payload, **more)
+        assert [message.payload for message in b.messages()] == [payload]
+        c.received()
+        return counts.straight - before
+
+    assert [straight(), straight(payload=b"other"), straight(c)] == [0, 1, 1]
+    assert counts.messages_in == counts.messages_out == 3
+    c.subscribe("x", qos=0)
+    assert [straight(), straight()] == [0, 1]
+    c.subscribe("x", qos=1)
+    assert [straight(), straight()] == [0, 1]
+    house.core.congested(c.link, True)
+    assert [straight(), straight()] == [0, 0]  # c loses them, which kernels do not count
+    house.core.congested(c.link, False)
+    assert [straight(), straight()] == [0, 1]
+    c.leave()
+    assert [straight(), straight()] == [0, 1]
+    b.subscribe("x", qos=0, identifier=4)
+    assert [straight(), straight()] == [0, 0]
+    house.state.dirty[b.link] = None  # something else is to be sent before
+    assert house.tick is not None
+    assert not house.tick.passed_on(a.link, write(Publish("x", b"1"), MQTT_5))
+
+
+@given(
+    st.sampled_from([MQTT_5, MQTT_3_1_1]),
+    st.text("abc/é", min_size=1, max_size=150),
+    st.binary(max_size=300),
+    st.lists(st.tuples(st.text("ab", max_size=70), st.text("ab", max_size=70)), max_size=2),
+)
+def test_kinds_are_all_but_the_payload(version: int, topic: str, payload: bytes, pairs: list[tuple[str, str]]) -> None:
+    properties = {"user_properties": pairs} if pairs and version == MQTT_5 else {}
+    data = encode(Publish(topic, payload, properties=properties), version)
+    kind = kind_of(data, version)
+    head = encode(Publish(topic, b"", properties=properties), version)
+    if len(data) < 7 or len(head) - len(topic.encode()) > 100:
+        return
+    assert kind is not None
+    assert data.endswith(kind + payload)
+    assert kind_of(data + b"\0", version) is None
+    assert kind_of(data[:-1], version) is None
+
+
+@given(st.binary(max_size=12), st.sampled_from([MQTT_5, MQTT_3_1_1]))
+def test_no_bytes_are_a_kind_that_they_are_not(data: bytes, version: int) -> None:
+    data = b"\x30" + data
+    kind = kind_of(data, version)
+    if kind is None:
+        return
+    try:
+        packet = decode(data, version)
+    except Exception:
+        return  # no kernel will ever have found such a kind well-formed
+    assert isinstance(packet, Publish)
+    assert data.endswith(kind + packet.payload)
+
+
+@pytest.mark.parametrize("packet", [Publish("x", b"", 1, packet_id=1), Publish("x", b"", 0, True), Ack(4, 1)])
+def test_other_packets_are_of_no_kind(packet: Publish | Ack) -> None:
+    assert kind_of(encode(packet), MQTT_5) is None

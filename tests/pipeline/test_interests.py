@@ -1,0 +1,91 @@
+"""Interests are read from filters in any spelling; and Spark counts what plain code does."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from overstory.errors import DataError, UsageError
+from overstory.lab.topics import Topics, make_topics
+from overstory.model.scenario import Scenario, read_scenario
+from overstory.model.settings import Settings
+from overstory.pipeline.interests import partners_here, partners_on, wanted_topics
+from overstory.pipeline.pipeline import Pipeline
+from overstory.pipeline.topic_windows import growing_windows_of, rates_in, windows_of
+from overstory.pipeline.workbench import Workbench
+from overstory.planners.topics.demand import asked_in
+
+from ..tables import events_table, scenario_of, scenario_tables
+
+SPELLINGS = {
+    "topic = 'a'": ["a"],
+    "topic IN ('b', 'a')": ["b", "a"],
+    "topic in ('a','b')": ["a", "b"],
+    "topic = 'a' OR topic = 'c'": ["a", "c"],
+    "topic IN ('it''s')": ["it's"],
+    "topic = 'x)'": ["x)"],
+    "FALSE": [],
+}
+
+
+def scenario_with(folder: Path, filters: list[str]) -> Scenario:
+    clients = range(10, 10 + len(filters))
+    links = [(0, each, 1.0) for each in clients] + [(each, 0, 0.0) for each in clients]
+    rows = [(at, 10 + at, text, False) for at, text in enumerate(filters)]
+    tables = scenario_tables([0], links, clients, rows)
+    return scenario_of(folder, Settings(), tables, events_table([(10, 1, "a")], {"topic": pa.string()}))
+
+
+def test_topics_in_any_spelling(tmp_path: Path) -> None:
+    offsets, names = wanted_topics(scenario_with(tmp_path / "s", list(SPELLINGS)))
+    found = [sorted(names[a:b].to_pylist()) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    assert found == [sorted(each) for each in SPELLINGS.values()]
+
+
+@pytest.mark.parametrize("text", ["price > 3", "topic = 'a' AND price > 3", "topic LIKE 'a%'", "TRUE"])
+def test_what_is_no_subscription_to_topics_is_named(text: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is no subscription to topics"):
+        wanted_topics(scenario_with(tmp_path / "s", ["topic = 'a'", text]))
+
+
+def test_spark_counts_what_plain_code_does(tmp_path: Path, pipeline: Pipeline) -> None:
+    make_topics(tmp_path / "s", Topics(users=80, topics=30, natural_clusters=3, intervals=30, changes=False), seed=1)
+    scenario = read_scenario(tmp_path / "s")
+    one, other = asked_in(scenario, pipeline), asked_in(scenario, Workbench(scenario))
+    assert one.interests.names == other.interests.names
+    assert (one.demand.topics == other.demand.topics).all()
+    assert one.demand.rates == pytest.approx(other.demand.rates)
+    known = one.demand.both_ways()
+    for spark, plain in zip(partners_on(pipeline.spark, known, 5), partners_here(known, 5), strict=True):
+        assert np.array_equal(spark, plain)
+
+
+def test_windows_of_a_log_and_of_one_that_grows(tmp_path: Path, pipeline: Pipeline) -> None:
+    make_topics(tmp_path / "s", Topics(users=5, topics=6, natural_clusters=0, intervals=20, changes=False), seed=1)
+    log = read_scenario(tmp_path / "s").events
+    rows = pq.read_table(log)
+    expected: dict[tuple[str, int], int] = {}
+    for topic, time in zip(rows["topic"].to_pylist(), rows["$time"].to_pylist(), strict=True):
+        length = 720.0 if topic == "t0" else 360.0
+        expected[topic, int(time // length)] = expected.get((topic, int(time // length)), 0) + 1
+    found = windows_of(pipeline.spark.read.parquet(str(log)), 360.0, {"t0": 720.0}).toArrow()
+    got = {(row["topic"], row["window"]): row["events"] for row in found.to_pylist()}
+    assert got == expected
+    names, rates, quiet = rates_in(windows_of(pipeline.spark.read.parquet(str(log)), 360.0).toArrow(), 20)
+    assert rates.sum() * 20 == pytest.approx(rows.num_rows)
+    assert ((quiet >= 0) & (quiet < 1)).all()
+    folder = tmp_path / "growing"
+    folder.mkdir()
+    pq.write_table(rows, folder / "part.parquet")
+    stream = pipeline.spark.readStream.schema(pipeline.spark.read.parquet(str(log)).schema).parquet(str(folder))
+    query = growing_windows_of(stream, 360.0).writeStream.format("memory").queryName("grown").outputMode("complete")
+    running = query.trigger(availableNow=True).start()
+    running.awaitTermination()
+    grown = pipeline.spark.table("grown").toArrow()
+    assert sum(grown["events"].to_pylist()) == rows.num_rows
+    assert rates_in(grown, 20)[0] == names
+    assert rates_in(grown, 20)[1] == pytest.approx(rates)
+    with pytest.raises(UsageError, match="longer than 0 seconds"):
+        windows_of(pipeline.spark.read.parquet(str(log)), 0.0)
