@@ -4,7 +4,6 @@ The pages are those of the repository, with the papers' claims and the reference
 to other files of the repository become plain words, since those are not on the site.
 """
 
-import inspect
 import json
 import re
 import shutil
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
+from reference import reference
 
-import overstory
 from overstory.lab.claims import CLAIMS, PAPERS
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +27,9 @@ NAV = {  # the pages in their order, with the files that they are made of; None:
     "matching.md": ("The index", "docs/matching.md"),
     "routing.md": ("Routing", "docs/routing.md"),
     "broker.md": ("The broker", "docs/broker.md"),
+    "network.md": ("The network", "docs/network.md"),
+    "assignment.md": ("Subscriber assignment", "docs/assignment.md"),
+    "topics.md": ("Clusters of topics", "docs/topics.md"),
     "lab.md": ("The lab", "docs/lab.md"),
     "claims.md": ("What the papers claim", None),
     "api.md": ("Reference of the Python door", None),
@@ -41,6 +43,7 @@ SETTINGS = {
     "theme": {"name": "readthedocs", "highlightjs": False, "navigation_depth": 2},
     "markdown_extensions": ["tables", "fenced_code", "toc"],
     "plugins": ["search"],
+    "extra_css": ["docs.css"],
     "strict": True,
     "validation": {"links": {"anchors": "warn"}},
 }
@@ -82,10 +85,10 @@ def claims() -> str:
     ]
     for paper, title in PAPERS.items():
         parts += [f"## {title}\n", "| claim | figure | claimed | experiment |", "|---|---|---|---|"]
-        mine = [claim for claim in CLAIMS if claim.paper == paper]
-        parts += [
-            f"| {_cell(c.statement)} | {_cell(c.figure)} | {_cell(c.spoken())} | `{c.experiment}` |" for c in mine
-        ]
+        for claim in (claim for claim in CLAIMS if claim.paper == paper):
+            figure = claim.figure.replace(" ", "&nbsp;")
+            cells = (*map(_cell, (claim.statement, figure, claim.spoken())), f"`{claim.experiment}`")
+            parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
     return "\n".join(parts)
 
@@ -94,44 +97,10 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def reference() -> str:
-    """All names of the door, with what their docstrings say."""
-    parts = [
-        "# Reference of the Python door\n",
-        "`import overstory as ov`; [Python](python.md) shows how it is used.\n",
-    ]
-    for name in overstory.__all__:
-        found = getattr(overstory, name)
-        parts.append(f"## {name}\n")
-        parts.append(_described(f"ov.{name}", found))
-        if inspect.isclass(found) and not issubclass(found, Exception):
-            for inner, member in inspect.getmembers_static(found):
-                if not inner.startswith("_") and inner in vars(found) and _doc(member):
-                    parts.append(_described(f"{name}.{inner}", member))
-    return "\n".join(parts)
-
-
-def _described(name: str, found: object) -> str:
-    return f"```text\n{name}{_signature(found)}\n```\n\n{_doc(found)}\n"
-
-
-def _doc(found: object) -> str:
-    text = inspect.getdoc(found.fget if isinstance(found, property) else found) or ""
-    return re.sub(r"``([^`]+)``", r"`\1`", text)
-
-
-def _signature(found: object) -> str:
-    if isinstance(found, property):
-        return ""
-    try:
-        return str(inspect.signature(getattr(found, "__func__", found)))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return ""
-
-
 def assemble(folder: Path) -> None:
     """Writes all pages into a folder."""
     names = {(ROOT / made_of).resolve(): name for name, (_, made_of) in nav().items() if made_of is not None}
+    shutil.copy(Path(__file__).with_name("docs.css"), folder)
     made = {"claims.md": claims, "api.md": reference}
     for name, (_, made_of) in nav().items():
         text = made[name]() if made_of is None else page_of(ROOT / made_of, names, folder)

@@ -62,7 +62,7 @@ def test_the_site_has_the_claims_and_the_reference(site: Path) -> None:
     claims, reference = ((site / f"{name}.html").read_text("utf-8") for name in ("claims", "api"))
     assert claims.count("<tr>") == len(CLAIMS) + len({claim.paper for claim in CLAIMS})
     for name in overstory.__all__:
-        assert f'<h2 id="{name.lower()}">' in reference, name
+        assert re.search(rf'<h3 id="{name.lower()}(_\d)?">{name}</h3>', reference), name
     assert "Comparison.to_pandas" in reference
 
 

@@ -31,17 +31,17 @@ class Scenario:
 
     @property
     def model(self) -> model.Scenario:
-        """What planners get."""
+        """The scenario as planners get it: tables of pyarrow, and the network as arrays."""
         return self._model
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """The folder that holds its tables."""
         return self._model.folder
 
     @property
     def fingerprint(self) -> str:
-        """Of all that is in it: a plan says for which one it was made."""
+        """A hash of everything in it, by which a plan says which scenario it was made for."""
         return self._model.fingerprint
 
     @property
@@ -51,12 +51,12 @@ class Scenario:
 
     @property
     def brokers(self) -> pd.DataFrame:
-        """The brokers."""
+        """The brokers, with their names, places, capacities and shares."""
         return self._model.brokers.to_pandas()
 
     @property
     def clients(self) -> pd.DataFrame:
-        """The clients, with the brokers that they are attached to, where that is given."""
+        """The clients, with the broker that each is attached to, where the scenario says so."""
         return self._model.clients.to_pandas()
 
     @property
