@@ -61,4 +61,4 @@ def test_a_base_gives_what_a_planner_does_not_decide(folder: Path) -> None:
     assert made["cost"] == chained["cost"]
     assert made["flows"] == chained["flows"] == 4
     assert "nearest+direct" in overstory(folder, "explain", "chained").out
-    assert_fails(overstory(folder, "plan", "net", "--problem", "topics", "-o", "no"), 64, "no planner for topics yet")
+    assert_fails(overstory(folder, "plan", "net", "--problem", "topics", "-o", "no"), 64, "nothing is paid for keeping")

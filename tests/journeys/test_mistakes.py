@@ -118,7 +118,7 @@ COMMAND_LINE = [
     Mistake("demo --report net", USAGE, ("cannot write net: it is a folder", "give another file")),
 ]
 MAKE = [
-    Mistake("scenario make localised made", USAGE, ("'localised'", "localized, sites")),
+    Mistake("scenario make localised made", USAGE, ("'localised'", "near to it: localized", "sites")),
     Mistake("scenario make localized net", USAGE, ("net exists already", "give another name")),
     Mistake("scenario make localized made --broker 5", USAGE, ("--broker", "near to it: --brokers")),
     Mistake("scenario make localized made --topology transit-stubb", USAGE, ("did you mean 'transit-stub'?",)),

@@ -107,7 +107,7 @@ def _about_planners() -> str:
     for problem, (asks, first) in PROBLEMS.items():
         every = known_planners().values()
         known = [f"{_called(planner)}: {planner.summary}." for planner in every if planner.problem == problem]
-        parts.append(f"{problem.capitalize()} ({asks}; {f'begin with {first}' if first else 'no planner yet'}).")
+        parts.append(f"{problem.capitalize()} ({asks}; begin with {first}).")
         parts += known
     parts += [f"{name} cannot be loaded: {reason}." for name, reason in installed().items()]
     return " ".join(parts)

@@ -135,7 +135,7 @@ class Workbench:
     @cached_property
     def bound_total(self) -> Fraction:
         """What no plan undercuts, wherever it attaches clients."""
-        if not is_small(self.scenario):
+        if not self.scenario.settings.prices.access or not is_small(self.scenario):
             return self._access_alone()
         known, network = extended(self.scenario, self.publishers(self.scenario))
         rows = reduced_here(self._events, known.predicates, None)

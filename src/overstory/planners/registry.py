@@ -52,7 +52,7 @@ class Planner(NamedTuple):
     plan: Callable[[Scenario, Steps, Tables, Parameters, int], Tables]  # its tables, from those of the base
 
 
-PROBLEMS = {  # with what they ask, and the planner to begin with; None: there is none yet
+PROBLEMS = {  # with what they ask, and the planner to begin with
     "trees": ("which subscriptions travel together, and along which tree", "tree-search"),
     "overlay": ("at which broker each client is attached, and how brokers are joined", "overlay-search"),
     "assignment": ("which broker serves each of very many subscribers, within delays and loads", "assignment-search"),
@@ -311,7 +311,4 @@ def planner_for(problem: str) -> str:
     """The planner to begin with."""
     if problem not in PROBLEMS:
         raise UsageError(f"there is no problem '{problem}'; there are {', '.join(PROBLEMS)}")
-    asks, name = PROBLEMS[problem]
-    if name is None:
-        raise UsageError(f"there is no planner for {problem} yet ({asks})")
-    return name
+    return PROBLEMS[problem][1]
