@@ -12,7 +12,7 @@ from overstory.door.graphs import Graph
 from overstory.door.planning import Trees
 
 GROUPS = {  # packages whose names belong together; what they hand out stands below them
-    "Scenarios": ("door.making", "door.scenario"),
+    "Scenarios": ("door.kinds", "door.making", "door.scenario"),
     "Plans, scores and comparisons": ("door.planning", "door.scoring", "door.comparing", "door.engine"),
     "Your own planner": ("planners.own",),
     "The client": ("client",),

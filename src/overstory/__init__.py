@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from overstory.client import Event, connect, connect_sync
     from overstory.door.comparing import Comparison, compare
     from overstory.door.engine import engine
+    from overstory.door.kinds import make_scenario
     from overstory.door.making import from_networkx, import_log, localized, sites
     from overstory.door.planning import Plan
     from overstory.door.scenario import Scenario, read_plan, read_scenario
@@ -37,6 +38,7 @@ _HOMES = {
     "overstory.client": "Event connect connect_sync",
     "overstory.door.comparing": "Comparison compare",
     "overstory.door.engine": "engine",
+    "overstory.door.kinds": "make_scenario",
     "overstory.door.making": "from_networkx import_log localized sites",
     "overstory.door.planning": "Plan",
     "overstory.door.scenario": "Scenario read_plan read_scenario",
@@ -79,6 +81,7 @@ __all__ = [
     "from_networkx",
     "import_log",
     "localized",
+    "make_scenario",
     "parse_filter",
     "parse_publication",
     "planner",

@@ -86,6 +86,44 @@ def test_an_unknown_planner_is_refused_in_the_same_words(scenario: ov.Scenario, 
     same_words(lambda: ov.compare(scenario, []), UsageError, ["compare", folder, "--planners", ","], capsys)
 
 
+def test_numbers_are_refused_before_the_work(scenario: ov.Scenario, capsys: Any) -> None:
+    folder = str(scenario.folder)
+    calls: list[tuple[Callable[[], object], list[str]]] = [
+        (lambda: scenario.plan("spt", seed=-1), ["plan", folder, "--planner", "spt", "-o", "p", "--seed=-1"]),
+        (lambda: ov.compare(scenario, ["spt"], seed=-1), ["compare", folder, "--planners", "spt", "--seed=-1"]),
+        (
+            lambda: ov.compare(scenario, ["spt"], bound_effort=-1),
+            ["compare", folder, "--planners", "spt", "--bound-effort=-1"],
+        ),
+        (lambda: made(scenario).score(bound_effort=-1), ["score", folder, "plan", "--bound-effort=-1"]),
+    ]
+    for call, command in calls:
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert cli.main(command) == cli.USAGE
+        assert str(caught.value).partition(": ")[2] in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"a str is no scenario; give one of ov\.read_scenario\(folder\)"):
+        ov.compare(folder, ["spt"])  # type: ignore[arg-type]
+
+
+def test_scenarios_of_any_kind_are_made(tmp_path: Path, capsys: Any) -> None:
+    """With the options of the command line: the same folder, the same notes, the same words where they are wrong."""
+    options = ["--users", "30", "--topics", "8", "--natural-clusters", "2", "--opposed", "--seed", "3"]
+    assert cli.main(["scenario", "make", "topics", str(tmp_path / "theirs"), *options]) == 0
+    ours = ov.make_scenario("topics", users=30, topics=8, natural_clusters=2, opposed=True, seed=3)
+    assert ours.fingerprint == ov.read_scenario(tmp_path / "theirs").fingerprint
+    assert ov.make_scenario("overlay-example").notes
+    command = ["scenario", "make"]
+    for kind, wrong, written in (("topics", {"users": -3}, "--users=-3"), ("topics", {"user": 3}, "--user=3")):
+        folder = tmp_path / "wrong"
+        words = [*command, kind, str(folder), written]
+        same_words(lambda: ov.make_scenario(kind, folder, **wrong), UsageError, words, capsys)  # noqa: B023
+    same_words(lambda: ov.make_scenario("topic", "x"), UsageError, [*command, "topic", "x"], capsys)
+    for call in (lambda: ov.make_scenario("--help"), lambda: ov.make_scenario("topics", help=True)):
+        with pytest.raises(UsageError):
+            call()
+
+
 def test_a_plan_of_another_scenario_is_refused_in_the_same_words(scenario: ov.Scenario, capsys: Any) -> None:
     plan = made(scenario)
     folder = scenario.folder.with_name("plan")
@@ -178,6 +216,21 @@ def test_a_comparison_is_a_table(scenario: ov.Scenario) -> None:
             no_plan()
     with pytest.raises(AttributeError, match="a score has no 'price'; it has cost"):
         _ = table["hand"].price
+
+
+def test_plans_are_told_in_the_words_of_the_command_line(scenario: ov.Scenario, tmp_path: Path, capsys: Any) -> None:
+    table = compared(scenario)
+    one, other = table.plan("hand"), table.plan("hand")
+    for plan, name in ((one, "one"), (other, "other")):
+        plan._score = table["hand"]
+        plan.write(tmp_path / name)
+    folder = str(scenario.folder)
+    assert cli.main(["explain", str(tmp_path / "one"), "--scenario", folder]) == 0
+    assert capsys.readouterr().out == f"{one.explain()}\n"
+    assert cli.main(["diff", str(tmp_path / "one"), str(tmp_path / "other"), "--scenario", folder]) == 0
+    assert capsys.readouterr().out == f"{one.diff(other)}\n"
+    with pytest.raises(StalePlanError):
+        one.diff(made(ov.localized(brokers=12, keywords=10, events=20, seed=4)))
 
 
 def test_pictures_are_drawn(scenario: ov.Scenario) -> None:

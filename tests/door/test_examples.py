@@ -76,7 +76,8 @@ def test_an_installed_planner_is_in_the_help(installed: Path) -> None:
     command = [sys.executable, "-m", "overstory.cli", "plan", "--help"]
     shown = subprocess.run(command, env=environment(installed), capture_output=True, text=True, check=True).stdout
     words = " ".join(shown.split())
-    assert "hub (installed): One tree of cheapest paths around the broker with most subscriptions." in words
+    about = "hub (installed) One tree of cheapest paths around the broker with most subscriptions."
+    assert f"{about} guarantee: the cheapest path between the hub and every broker" in words
 
 
 def test_the_example_has_twenty_lines_and_stands_on_the_page() -> None:

@@ -36,7 +36,7 @@ def nobody() -> Iterator[None]:
 def copied(scenario: Scenario, steps: Any, tables: Mapping[str, pa.Table], parameters: Any, seed: int) -> Any:
     """The tables of the base.
 
-    What follows is for whoever reads the code."""
+    What follows is told in full by the help alone."""
     return {name: tables[name] for name in ("flows", "members", "trees")}
 
 
@@ -120,8 +120,11 @@ def test_packages_bring_planners(monkeypatch: pytest.MonkeyPatch, capsys: Any) -
     with pytest.raises(SystemExit):
         cli.main(["plan", "--help"])
     words = " ".join(capsys.readouterr().out.split())
-    assert "copied (installed): The tables of the base." in words
-    assert "broken cannot be loaded: ModuleNotFoundError: No module named 'there_is_no_such_module'." in words
+    assert (
+        "copied (installed) The tables of the base. What follows is told in full by the help alone. guarantee: none"
+        in words
+    )
+    assert "broken cannot be loaded: ModuleNotFoundError: No module named 'there_is_no_such_module'" in words
     assert cli.main(["compare", "net", "--planners", "broken"]) == cli.USAGE
     assert "the planner 'broken' cannot be loaded: ModuleNotFoundError" in capsys.readouterr().err
 

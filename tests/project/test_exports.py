@@ -11,8 +11,8 @@ from overstory import errors
 NAMES = """
     Comparison DataError DisconnectedError Discrete DistributionError EngineError Event EventError Filter FilterError
     FilterLimitError FilterSyntaxError InfeasibleError Limits OverstoryError Plan Scenario Score StalePlanError Uniform
-    Untyped UsageError compare connect connect_sync engine from_networkx import_log localized parse_filter
-    parse_publication planner read_plan read_scenario sites
+    Untyped UsageError compare connect connect_sync engine from_networkx import_log localized make_scenario
+    parse_filter parse_publication planner read_plan read_scenario sites
 """.split()
 
 

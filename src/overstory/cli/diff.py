@@ -44,22 +44,23 @@ def add_to(commands: Any) -> None:
 
 def run_diff(arguments: argparse.Namespace) -> None:
     (one, other), names = plans_with_names(arguments.plans, arguments.scenario)
-    found = difference(one, other)
     same = one.header.scenario == other.header.scenario
     if arguments.json:
-        print_json(_for_programs(one, other, found, names) | {"same_scenario": same})
+        print_json(_for_programs(one, other, difference(one, other), names) | {"same_scenario": same})
         return
     labels = _labels(one, other, arguments.plans)
     if not same:
         print("these plans are for different scenarios, so that their costs do not compare", file=sys.stderr)
-    print(headline(one, other, labels, found, names))
-    print(f"\n{_predictions(one, other, labels, names)}")
-    for section in (_trees, _clients, _filters, _regions, _loads):
-        lines = section(found, names, arguments.all)
-        if lines:
-            print("\n" + "\n".join(lines))
-    if names.scenario is None:
-        print(f"\n{WITHOUT_NAMES}")
+    print(told_difference(one, other, labels, names, arguments.all))
+
+
+def told_difference(one: Plan, other: Plan, labels: tuple[str, str], names: Names, everything: bool) -> str:
+    """What the second plan saves and changes, in paragraphs; long lists are cut unless everything is asked for."""
+    found = difference(one, other)
+    parts = [headline(one, other, labels, found, names), _predictions(one, other, labels, names)]
+    sections = [section(found, names, everything) for section in (_trees, _clients, _filters, _regions, _loads)]
+    parts += ["\n".join(lines) for lines in sections if lines]
+    return "\n\n".join(parts if names.scenario is not None else [*parts, WITHOUT_NAMES])
 
 
 def _labels(one: Plan, other: Plan, folders: Sequence[Path]) -> tuple[str, str]:

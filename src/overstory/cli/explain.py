@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from overstory.cli.explain_client import client_for_programs, client_in_words
 from overstory.cli.explain_moves import moves_in_words
+from overstory.cli.explain_savings import savings_for_programs, savings_in_words
 from overstory.cli.options import whole
 from overstory.cli.output import print_json
 from overstory.cli.tables import shown_down
@@ -22,6 +23,7 @@ from overstory.model.plan import EVERYTHING, DearLink, Header, Plan
 from overstory.model.regions import regions_of
 from overstory.model.scenario import Scenario
 from overstory.model.tables import PATHS, STEERED, STEINER
+from overstory.pipeline.session import LOCAL
 from overstory.planners.own import known_planners
 from overstory.studio.text import plain, shortened
 
@@ -55,8 +57,14 @@ def add_to(commands: Any) -> None:
         metavar="ID",
         help="of a plan of subscriber assignment: where else a client could be, and what speaks for here",
     )
+    explain.add_argument(
+        "--savings",
+        action="store_true",
+        help="of a plan of subscriber assignment: what one more box, broker or 10 ms would save",
+    )
+    explain.add_argument("--master", default=LOCAL, help="where Spark runs, for --savings (default: %(default)s)")
     add_words(explain)
-    explain.set_defaults(run=run_explain)
+    explain.set_defaults(run=run_explain, no_cache=False)
 
 
 def run_explain(arguments: argparse.Namespace) -> None:
@@ -64,20 +72,28 @@ def run_explain(arguments: argparse.Namespace) -> None:
     if arguments.client is not None:
         _explain_client(plan, names, arguments)
         return
+    if arguments.savings:
+        _explain_savings(plan, names, arguments)
+        return
     if arguments.json:
         print_json({"plan": str(arguments.plan), **_for_programs(plan, names)})
         return
+    print(explained(plan, names, arguments.all))
+
+
+def explained(plan: Plan, names: Names, everything: bool) -> str:
+    """What a plan decides and why, in paragraphs; long lists are cut unless everything is asked for."""
     sections = [
         _planner(plan.header),
         _costs(plan.header, names),
         _alternatives(plan.header.alternatives),
         _steering(plan),
         moves_in_words(plan.header, names),
-        _trees(plan, names, arguments.all),
+        _trees(plan, names, everything),
         _links(plan, names),
         [] if names.scenario is not None else [WITHOUT_NAMES],
     ]
-    print("\n\n".join("\n".join(section) for section in sections if section))
+    return "\n\n".join("\n".join(section) for section in sections if section)
 
 
 def _explain_client(plan: Plan, names: Names, arguments: argparse.Namespace) -> None:
@@ -87,6 +103,15 @@ def _explain_client(plan: Plan, names: Names, arguments: argparse.Namespace) -> 
         print_json({"plan": str(arguments.plan), **client_for_programs(names.scenario, plan, arguments.client)})
         return
     print("\n".join(client_in_words(names.scenario, plan, arguments.client, names)))
+
+
+def _explain_savings(plan: Plan, names: Names, arguments: argparse.Namespace) -> None:
+    if names.scenario is None:
+        raise UsageError("--savings needs --scenario DIR, which has the events and what subscribers want")
+    if arguments.json:
+        print_json({"plan": str(arguments.plan), **savings_for_programs(names.scenario, plan, arguments)})
+        return
+    print("\n".join(savings_in_words(names.scenario, plan, names, arguments)))
 
 
 def _planner(header: Header) -> list[str]:

@@ -27,6 +27,7 @@ from overstory.cli.engine import (
 )
 from overstory.cli.options import SEED
 from overstory.cli.output import print_json
+from overstory.cli.planner_list import planner_list
 from overstory.cli.tables import WIDTH, percent, shown, shown_down, table
 from overstory.errors import InfeasibleError, UsageError
 from overstory.model.folders import check_can_be_made
@@ -38,9 +39,9 @@ from overstory.pipeline.bound import EFFORT
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.profile import warnings_of
 from overstory.planners.chains import chain_named, check_parameters, parameters_of
-from overstory.planners.own import installed, known_planners
+from overstory.planners.own import known_planners
 from overstory.planners.references import REFERENCES
-from overstory.planners.registry import OWN, PROBLEMS, TREES, Planner, planner_for
+from overstory.planners.registry import PROBLEMS, TREES, planner_for
 from overstory.studio.text import plain
 
 COLUMNS = (
@@ -69,12 +70,18 @@ MOST_LINKS = 10  # whose predicted traffic a plan tells
 
 
 def add_to(commands: Any) -> None:
-    plan = commands.add_parser("plan", help="decide how events travel", description=_about_planners())
+    plan = commands.add_parser(
+        "plan",
+        help="decide how events travel",
+        description="Decides how events travel, by one of the planners below, and says what that costs.",
+        epilog=f"planners, by what they decide on:\n\n{planner_list()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     plan.add_argument("scenario", metavar="DIR", type=Path, help="the folder of the scenario")
     plan.add_argument(
         "--planner",
         metavar="NAME",
-        help=f"{', '.join(known_planners())}; or several, as nearest+tree-search (default: that of --problem)",
+        help="one of those below, or several, as nearest+tree-search (default: that of --problem)",
     )
     problems = f"what to decide on: {', '.join(PROBLEMS)} (default: {TREES})"
     plan.add_argument("--problem", metavar="NAME", help=problems)
@@ -99,22 +106,6 @@ def add_to(commands: Any) -> None:
     )
     add_options(compare, report=True)
     compare.set_defaults(run=run_compare)
-
-
-def _about_planners() -> str:
-    """All planners, by the problem that they solve."""
-    parts = []
-    for problem, (asks, first) in PROBLEMS.items():
-        every = known_planners().values()
-        known = [f"{_called(planner)}: {planner.summary}." for planner in every if planner.problem == problem]
-        parts.append(f"{problem.capitalize()} ({asks}; begin with {first}).")
-        parts += known
-    parts += [f"{name} cannot be loaded: {reason}." for name, reason in installed().items()]
-    return " ".join(parts)
-
-
-def _called(planner: Planner) -> str:
-    return f"{planner.name} (installed)" if planner.name in OWN else planner.name
 
 
 def run_plan(arguments: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from overstory.cli.engine import Control, Scored, write_page
 from overstory.cli.plan import Asked, Failed, about_limits, check_compared, ranked, results_table, tried_with
+from overstory.door.checking import check_numbers
 from overstory.door.engine import pipeline_for
 from overstory.door.planning import Plan
 from overstory.door.scenario import Scenario
@@ -110,6 +111,9 @@ def compare(
     **parameters: Value,
 ) -> Comparison:
     """Plans and scores with each planner, chain or reference. A parameter is for the planners that have it."""
+    if not isinstance(scenario, Scenario):
+        raise UsageError(f"a {type(scenario).__name__} is no scenario; give one of ov.read_scenario(folder)")
+    check_numbers(seed=seed, bound_effort=bound_effort)
     names = [planners] if isinstance(planners, str) else list(planners)
     asked = Asked(parameters, seed, bound_effort, Control(make_policy(policy), always=control))
     check_compared(names, parameters)

@@ -1,6 +1,5 @@
 """Scenarios made in Python: generated, of a graph, or of a log. Without a folder they go when Python ends."""
 
-import atexit
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from overstory.door.engine import warm
+from overstory.door.folders import Where, new_folder
 from overstory.door.scenario import Scenario, read_scenario
 from overstory.errors import UsageError
 from overstory.lab.graphs import Topology, as_tables
@@ -22,7 +22,6 @@ from overstory.model.naming import near_words
 from overstory.model.tables import BROKERS, LINKS
 from overstory.pipeline.log_types import types_in
 
-Where = str | Path | None
 TABLES = {"brokers": BROKERS, "links": LINKS}
 
 
@@ -31,12 +30,12 @@ def localized(
 ) -> Scenario:
     """Keywords wanted by brokers near each other, as in the routing-trees paper. ``workload`` are the options of
     ``overstory scenario make localized``: ``keywords``, ``events``, ``locality`` and so on."""
-    return _localized(_folder(folder, "localized"), topology_named(topology, brokers, seed), seed, workload)
+    return _localized(new_folder(folder, "localized"), topology_named(topology, brokers, seed), seed, workload)
 
 
 def sites(folder: Where = None, *, events: int = 10_000, seed: int = 0) -> Scenario:
     """Telemetry, orders and alerts of sites across Europe, as in the demo."""
-    path = _folder(folder, "sites")
+    path = new_folder(folder, "sites")
     make_sites(path, events, seed)
     return read_scenario(path)
 
@@ -53,7 +52,7 @@ def from_networkx(
     """The network of a NetworkX graph, with the workload of ``localized`` on it; ``import_log`` takes graphs as well,
     and brings a log. ``price`` and ``delay`` name attributes of edges; nodes may have ``name``, and ``x`` and ``y`` or
     ``pos``."""
-    return _localized(_folder(folder, "graph"), topology_of(graph, price, delay), seed, workload)
+    return _localized(new_folder(folder, "graph"), topology_of(graph, price, delay), seed, workload)
 
 
 def _localized(folder: Path, network: Topology, seed: int, workload: dict[str, Any]) -> Scenario:
@@ -78,7 +77,7 @@ def import_log(
     """A scenario of a log: a file, a pattern, or a table. ``topology`` is a name (``zoo:Geant2012``), a file or a
     NetworkX graph; ``subscriptions`` is a file, filters, a table with the columns ``client`` and ``filter``, or a
     number to generate. ``options`` are those of ``overstory scenario import``: ``publisher``, ``time``, ``types``."""
-    path = _folder(folder, "import")
+    path = new_folder(folder, "import")
     check_can_be_made(path)
     with tempfile.TemporaryDirectory(prefix="overstory-import-") as beside:
         files = Path(beside)
@@ -137,13 +136,3 @@ def _subscriptions(given: str | Path | int | Sequence[str] | pd.DataFrame | None
         raise UsageError("a filter of this list has more than one line; write it on one")
     lines.write_text("".join(f"{text}\n" for text in given), "utf-8")
     return str(lines)
-
-
-def _folder(given: Where, name: str) -> Path:
-    """Where the scenario goes: a new folder that is removed when Python ends, if none is given."""
-    if given is not None:
-        check_can_be_made(Path(given))
-        return Path(given)
-    made = tempfile.TemporaryDirectory(prefix="overstory-")
-    atexit.register(made.cleanup)
-    return Path(made.name) / name

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import pandas as pd
 
+from overstory.cli.diff import told_difference
 from overstory.cli.engine import Control, check_made_for, plan_for, scored
+from overstory.cli.explain import explained
 from overstory.cli.plan import with_predictions
+from overstory.cli.words import Names
+from overstory.door.checking import check_numbers
 from overstory.door.engine import pipeline_for
 from overstory.door.graphs import Graph, tree_of
 from overstory.door.scoring import Score
@@ -106,6 +110,7 @@ class Plan:
     ) -> Score:
         """What it costs on the whole log of its scenario, or of the one that is given, if it was made for that. The
         options are those of ``overstory score``."""
+        check_numbers(bound_effort=bound_effort)
         counting = Control(make_policy(policy), always=control)
         scenario = self._scenario if on is None else on.model
         check_made_for(self._plan, scenario, self._called)
@@ -121,10 +126,24 @@ class Plan:
     def write(self, folder: str | Path) -> Path:
         """Writes the plan as a folder, with its predicted score: the same bytes as ``overstory plan``."""
         check_can_be_made(Path(folder))
-        score = self._score or self.score()
-        with_predictions(self._plan, self._scenario, score.card, score._result.view.traffic).write(Path(folder))
+        self._predicted().write(Path(folder))
         self._called = str(folder)
         return Path(folder)
+
+    def explain(self, everything: bool = False) -> str:
+        """What the plan decides and why, as ``overstory explain`` prints it. ``everything`` cuts no list."""
+        return explained(self._predicted(), Names(self._scenario), everything)
+
+    def diff(self, other: "Plan", everything: bool = False) -> str:
+        """What the other plan saves and changes, as ``overstory diff`` prints it. ``everything`` cuts no list."""
+        check_made_for(other._plan, self._scenario, other._called)
+        labels = (self.planner, other.planner) if self.planner != other.planner else (self._called, other._called)
+        return told_difference(self._predicted(), other._predicted(), labels, Names(self._scenario), everything)
+
+    def _predicted(self) -> model.Plan:
+        """The plan with its score in its header."""
+        score = self._score or self.score()
+        return with_predictions(self._plan, self._scenario, score.card, score._result.view.traffic)
 
     def plot(self, flow: int | None = None, axes: "Axes | None" = None) -> "Axes":
         """Draws the network with the tree of a flow, that of the first if none is named."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from overstory.cli.engine import check_made_for, planned, sizes_of
+from overstory.door.checking import check_numbers
 from overstory.door.engine import pipeline_for
 from overstory.door.graphs import Graph, network_of
 from overstory.door.planning import Plan, read_in
@@ -80,6 +81,7 @@ class Scenario:
     ) -> Plan:
         """A plan by a planner or a chain of them (``nearest+tree-search``), with parameters of these. What a planner
         does not decide comes from ``base``, or from the defaults."""
+        check_numbers(seed=seed)
         check_parameters(planner, parameters)
         scenario = self._model
         if base is not None:
