@@ -1,7 +1,10 @@
 """What packets do, one by one: through kernels and by the plain way alike."""
 
+import gc
+
 import pytest
 
+from overstory.broker.shared import Group
 from overstory.wire.packets import (
     MQTT_5,
     PUBACK,
@@ -19,6 +22,7 @@ from overstory.wire.packets import (
     Publish,
     SubAck,
     Subscribe,
+    Unsubscribe,
     Will,
 )
 
@@ -311,6 +315,18 @@ def test_what_a_member_has_not_acknowledged_goes_to_another(house: House) -> Non
     c.subscribe("$share/g/x", qos=1)
     b.lose()
     assert payloads(c) == [b"1"]
+
+
+def test_a_group_that_has_ended_takes_no_memory(house: House) -> None:
+    def groups() -> int:
+        gc.collect()
+        return sum(isinstance(thing, Group) for thing in gc.get_objects())
+
+    member, before = house.connect("a"), groups()
+    member.subscribe("$share/g/x")
+    assert groups() == before + 1
+    member.send(Unsubscribe(2, ("$share/g/x",)))
+    assert groups() == before
 
 
 def test_aliases_from_clients(house: House) -> None:

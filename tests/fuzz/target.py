@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from typing import Any
 
+from overstory.broker import connecting
 from overstory.wire.packets import (
     MQTT_3_1_1,
     MQTT_5,
@@ -69,7 +70,18 @@ def outcome(data: bytes, kernels: bool) -> Said:
     check(house, reader, writer)
     kept = set(house.state.sessions) - {"reader", "writer"}
     assert all(house.state.sessions[name].expiry == 0xFFFFFFFF for name in kept), kept
+    end(house)
     return said, closed
+
+
+def end(house: House) -> None:
+    """Ends all sessions, after which nothing is left of any."""
+    state = house.state
+    for session in list(state.sessions.values()):
+        connecting.end_session(state, session)
+    house.core.tidy(1 << 20)
+    for left in (state.subscriptions, state.groups, state.slots.by_client, state.away):
+        assert not left, left
 
 
 def commit(house: House) -> None:

@@ -24,7 +24,7 @@ from overstory.broker.message import Message
 from overstory.broker.parcels import Parcels
 from overstory.broker.promises import Promise
 from overstory.broker.session import Delivery, Session
-from overstory.broker.shared import Group, chosen_of, filter_of_group
+from overstory.broker.shared import Group, chosen_of, filter_of_group, forget_group
 from overstory.broker.spreading import SHIFT
 from overstory.broker.state import State
 from overstory.errors import LinkError
@@ -152,7 +152,7 @@ class Groups:
         """Forgets a group that has no members here, unless it is still served from here."""
         group = self._state.groups.get(name)
         if group is not None and not group.members and name not in self._homes:
-            del self._state.groups[name]
+            forget_group(self._state.groups, name)
 
     # Facts
 
@@ -208,6 +208,11 @@ class Groups:
         return self.offer(message.group, event, self._opened(message))
 
     # The home
+
+    @property
+    def homes(self) -> int:
+        """How many groups have their home here."""
+        return len(self._homes)
 
     def home_of(self, name: str) -> int:
         """The broker that is or will be the home of a group."""

@@ -34,6 +34,12 @@ class Group(msgspec.Struct):
         return chosen_of(connected or members, event)
 
 
+def forget_group(groups: dict[str, Group], name: str) -> None:
+    """Forgets a group that has ended. Its subscription leads back to it, and garbage collection does not look into
+    subscriptions: that circle is cut here."""
+    groups.pop(name).subscription.holder = None
+
+
 def chosen_of(among: Sequence[T], event: int) -> T | None:
     """The one that the hash of an event's number chooses."""
     return among[(int(mixed(event)) & (2**63 - 1)) % len(among)] if among else None

@@ -7,7 +7,7 @@ import msgspec
 from overstory.broker import publishing
 from overstory.broker.link import Link
 from overstory.broker.session import Delivery, Session, Subscription
-from overstory.broker.shared import Group, group_name
+from overstory.broker.shared import Group, forget_group, group_name
 from overstory.broker.state import State
 from overstory.errors import FilterError, ProtocolError, RoutingError
 from overstory.filters import Filter
@@ -191,7 +191,7 @@ def remove(state: State, session: Session, name: str) -> None:
     elif not group.members:
         if state.is_alone:
             close_group(state, group)
-        del state.groups[gone.group]
+        forget_group(state.groups, gone.group)
 
 
 def _send_retained(state: State, session: Session, made: Subscription, wanted: Wanted) -> Iterator[None]:
