@@ -404,6 +404,11 @@ def test_what_is_refused(house: House, version: int) -> None:
         method = Client(house)
         method.send(Connect("m", properties={"authentication_method": "x"}))
         assert method.told_why() == 0x8C
+        hasty = Client(house)
+        refused = Connect("h", properties={"authentication_method": "x"})
+        house.deliver(hasty.link, write(refused) + write(Ack(PUBACK, 1)))
+        assert hasty.told_why() == 0x8C
+        assert not house.state.counts.faults
         server = house.connect("s")
         server.send(SubAck(1, (0,)))
         assert server.told_why() == 0x82

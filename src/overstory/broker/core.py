@@ -109,9 +109,12 @@ class Core:
                 self.state.fault(error)
 
     def is_plain(self, link: Link) -> bool:
-        """Whether the next packet of a link is one that kernels usually handle."""
-        buffer = link.buffer
-        return bool(buffer) and buffer[0] in PLAIN and (buffer[0] != PUBACK << 4 or link.session.is_counted)
+        """Whether the next packet of a link is one that kernels usually handle. Before a client has its session, none
+        is."""
+        buffer, session = link.buffer, link.session
+        if not buffer or session is None:
+            return False
+        return buffer[0] in PLAIN and (buffer[0] != PUBACK << 4 or session.is_counted)
 
     def handle(self, link: Link, data: bytes) -> None:
         """Handles one whole packet."""
