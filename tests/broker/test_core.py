@@ -406,7 +406,7 @@ def test_what_is_refused(house: House, version: int) -> None:
         assert method.told_why() == 0x8C
         hasty = Client(house)
         refused = Connect("h", properties={"authentication_method": "x"})
-        house.deliver(hasty.link, write(refused) + write(Ack(PUBACK, 1)))
+        house.deliver(hasty.link, write(refused, MQTT_5) + write(Ack(PUBACK, 1), MQTT_5))
         assert hasty.told_why() == 0x8C
         assert not house.state.counts.faults
         server = house.connect("s")
