@@ -204,7 +204,7 @@ def _best(work: Callable[[], object], events: int) -> float:
 
 
 def score(quick: bool) -> Iterator[Measurement]:
-    """A million events on a thousand brokers under a steered plan: matching and counting, on two cores."""
+    """A million events on a thousand brokers under a steered plan, on two cores: matching, and that with counting."""
     brokers, events = (60, 2_000) if quick else (1000, 1_000_000)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "scenario"
@@ -213,7 +213,8 @@ def score(quick: bool) -> Iterator[Measurement]:
         pipeline.validate(scenario)
         plan = make_plan("steered", scenario, pipeline, STEERED, 1)
         known = metered(scenario, plan, pipeline.publishers(scenario))
-        rows = pipeline.reduce(scenario, known.predicates)
-        taken = seconds(lambda: totals_of(rows, known))
-        bar = None if quick else 60.0
-        yield Measurement("steered-score", f"{brokers:,} brokers, {events:,} events", taken, bar=bar, unit="s")
+        size, bar = f"{brokers:,} brokers, {events:,} events", None if quick else 60.0
+        matching = seconds(lambda: pipeline.reduce(scenario, known.predicates))  # which keeps the rows
+        counting = seconds(lambda: totals_of(pipeline.reduce(scenario, known.predicates), known))
+        yield Measurement("steered-score", f"{size}, matching alone", matching, unit="s")
+        yield Measurement("steered-score", size, matching + counting, bar=bar, unit="s")

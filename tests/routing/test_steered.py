@@ -8,11 +8,13 @@ from overstory.errors import RoutingError, UnknownTreeError
 from overstory.filters import parse_filter
 from overstory.matching import Batch
 from overstory.model.tables import PATHS, STEINER
+from overstory.routing import __main__ as set_up
 from overstory.routing.frames import Frames, Header, Steered
 from overstory.routing.messages import LATE, Released, Send, Subscribe
 from overstory.routing.policies import make_policy
 from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share, tree_shares, with_regions
+from overstory.routing.steering import Steering
 from overstory.routing.summaries import SteeredFlow
 from overstory.wire.steering import first_byte
 
@@ -279,6 +281,17 @@ def test_hops_in_between_do_not_match() -> None:
     assert not epoch.steered.matched(frames, here).any()
     network.settle()
     assert network.deliveries() == [(50, 7)]
+
+
+def test_set_up_compiles_the_kernels_for_all_kinds_of_prices() -> None:
+    """Else the first event after a link has failed would wait for seconds."""
+    for price in set_up.PRICES:
+        set_up.steer(price)
+    on = [
+        Steering.on({(0, 1): price, (1, 0): price + (price != 1), (1, 2): price, (2, 1): price})
+        for price in set_up.PRICES
+    ]
+    assert [each._router.ways.distances.far.dtype.name for each in on] == ["uint8", "uint16", "float32"]
 
 
 def test_what_waits_is_an_output_of_its_own() -> None:
