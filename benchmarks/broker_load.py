@@ -55,10 +55,13 @@ class Taken(NamedTuple):
 class Load:
     """The connections of one run."""
 
-    def __init__(self, broker: Running, shape: Shape) -> None:
+    def __init__(self, broker: Running, shape: Shape, port: int | None = None) -> None:
+        """``port`` is where subscribers connect, if that is another broker."""
         self.broker, self.shape, self.version = broker, shape, broker.peer.version
-        self.publisher = self._connect(b"publisher")
-        self.subscribers = [self._connect(b"s%d" % number, shape.lasting) for number in range(shape.subscribers)]
+        self.publisher = self._connect(b"publisher", broker.port)
+        there = broker.port if port is None else port
+        names = [b"s%d" % number for number in range(shape.subscribers)]
+        self.subscribers = [self._connect(name, there, shape.lasting) for name in names]
         for number, subscriber in enumerate(self.subscribers):
             _exchange(subscriber, subscribe(shape.filters(number), shape.qos, self.version))
         self.nobody = publish(b"other/%08d" % 0, self.version, shape.qos)
@@ -66,8 +69,8 @@ class Load:
         self.size = len(self.wanted[0])
         time.sleep(SETTLE)
 
-    def _connect(self, name: bytes, lasting: bool = False) -> socket.socket:
-        made = socket.create_connection(("127.0.0.1", self.broker.port))
+    def _connect(self, name: bytes, port: int, lasting: bool = False) -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", port))
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _exchange(made, connect(name, self.version, lasting))
         return made

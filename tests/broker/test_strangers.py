@@ -79,16 +79,20 @@ class Paho:
     """A client of paho that keeps what it gets."""
 
     def __init__(self, port: int, name: str, version: Any = paho.MQTTv5, **given: Any) -> None:
+        self.client = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=version)
+        self.queues()
+        self.client.connect("127.0.0.1", port, **given)
+        self.client.loop_start()
+        self.expect("connect")
+
+    def queues(self) -> None:
+        """Keeps messages and events from now on."""
         self.messages: queue.Queue[paho.MQTTMessage] = queue.Queue()
         self.events: queue.Queue[tuple[str, Any]] = queue.Queue()
-        self.client = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=version)
         self.client.on_message = lambda client, data, message: self.messages.put(message)
         self.client.on_connect = lambda *event: self.events.put(("connect", event))
         self.client.on_subscribe = lambda *event: self.events.put(("subscribe", event))
         self.client.on_publish = lambda *event: self.events.put(("publish", event))
-        self.client.connect("127.0.0.1", port, **given)
-        self.client.loop_start()
-        self.expect("connect")
 
     def expect(self, kind: str) -> Any:
         found, event = self.events.get(timeout=PATIENCE)

@@ -1,52 +1,120 @@
-"""A live network recovers by itself: kill -9 and restart, a cut link, a broker that hangs, a slow link."""
+"""A network recovers by itself, live and in the simulator: kill -9 and restart, a cut link, a broker that hangs, a slow
+link, a storm of subscriptions. What was acknowledged arrives, what is to come once comes once."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from overstory.lab.failures import KINDS, Line, Outcome, Schedule
-from overstory.model.plan import Header, Plan
-from overstory.model.scenario import read_scenario, write_scenario
-from overstory.model.settings import Settings
-from overstory.model.tables import BROKERS, EVENTS, LINKS, PLAN_TABLES, Table
+from overstory.lab.failing_live import Line
+from overstory.lab.failing_virtual import NotQuietError, VirtualLine, simulated
+from overstory.lab.failures import CUT, KILLED, KINDS, TOPICS, Outcome, Schedule, judged
+from overstory.lab.lines import written_line
+from overstory.lab.steady import Steady
+from overstory.routing.flow import Flow
+from overstory.wire.encode import encode
+from overstory.wire.packets import PUBACK, Ack, ConnAck, Publish
 
 BROKERS_IN_LINE = 4
-
-
-def table(table: Table, rows: Sequence[Mapping[str, object]]) -> pa.Table:
-    whole = [{field.name: row.get(field.name) for field in table.schema} for row in rows]
-    return pa.Table.from_pylist(whole, table.schema)
+STORM = 500
+MOST_GROWTH = 64 << 20  # bytes
 
 
 @pytest.fixture(scope="module")
 def line(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A scenario of brokers in a line, without clients; and a plan without flows: all that clients want is late."""
-    folder = tmp_path_factory.mktemp("line")
-    pairs = [(u, u + 1) for u in range(BROKERS_IN_LINE - 1)]
-    links = [{"source": u, "target": v, "price": 1.0, "delay": 1.0} for one in pairs for u, v in (one, one[::-1])]
-    tables = {"brokers": table(BROKERS, [{"id": u} for u in range(BROKERS_IN_LINE)]), "links": table(LINKS, links)}
-    write_scenario(folder / "scenario", Settings(name="line"), tables, EVENTS.schema.empty_table())
-    scenario = read_scenario(folder / "scenario")
-    plan = Plan.of(
-        Header("", scenario.fingerprint), {name: one.schema.empty_table() for name, one in PLAN_TABLES.items()}
-    )
-    plan.write(folder / "plan")
-    return folder / "scenario", folder / "plan"
+    return written_line(tmp_path_factory.mktemp("line"), BROKERS_IN_LINE)
 
 
-def test_nothing_acknowledged_is_lost(line: tuple[Path, Path], tmp_path: Path) -> None:
+def test_real_processes_keep_every_promise(line: tuple[Path, Path], tmp_path: Path) -> None:
+    schedules = [
+        Schedule.drawn(seed, BROKERS_IN_LINE, durable=True, events=60, longest=1.0)
+        for seed in range(len(KINDS), 2 * len(KINDS))
+    ]
+    ends = [Schedule(KILLED, victim, 0.5, 60, 30) for victim in (0, BROKERS_IN_LINE - 1)]
+    assert {schedule.kind for schedule in schedules} == set(KINDS)
+
     async def run() -> list[Outcome]:
-        live = Line(*line, tmp_path / "logs")
+        live = Line(*line, tmp_path / "logs", {"store": ""})
         try:
             await live.start()
-            schedules = [Schedule.drawn(seed, BROKERS_IN_LINE, events=150, longest=1.5) for seed in range(len(KINDS))]
-            assert {schedule.kind for schedule in schedules} == set(KINDS)
-            return [await live.run(schedule) for schedule in schedules]
+            return [await live.run(schedule, STORM) for schedule in [*schedules, *ends]]
         finally:
-            live.stop()
+            await live.stop()
 
-    for outcome in asyncio.run(run()):
-        assert outcome._replace(peak_memory=0) == Outcome(300, 0, 0, 0, False, 0)
+    outcomes = asyncio.run(run())
+    assert all(outcome.is_right for outcome in outcomes), outcomes
+    assert [outcome.acknowledged for outcome in outcomes] == [120] * len(outcomes)
+    assert max(outcome.memory_growth for outcome in outcomes) < MOST_GROWTH
+    assert not any(outcome.excused for outcome in outcomes)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_same_schedules_in_the_simulator(seed: int) -> None:
+    schedule, outcome = simulated(seed)
+    assert outcome.is_right, (schedule, outcome)
+    assert outcome.acknowledged == 2 * schedule.events
+
+
+def test_a_network_that_loses_what_it_promised_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was before entries of a neighbour that restarts were kept until it has settled."""
+    monkeypatch.setattr(Flow, "restarted", forget_at_once)
+    outcomes = [simulated(seed)[1] for seed in (10, 25)]
+    assert any(outcome.missing for outcome in outcomes)
+    assert not all(outcome.is_right for outcome in outcomes)
+
+
+def forget_at_once(flow: Flow, peer: int) -> None:
+    flow._make_void(peer, list(flow.heard[peer].keys))
+
+
+def test_a_network_that_never_mends_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("overstory.lab.failing_virtual.PATIENCE", 5.0)
+    monkeypatch.setattr(VirtualLine, "_mend", lambda *_: None)
+    with pytest.raises(NotQuietError):
+        VirtualLine(3, 1, durable=False).run(Schedule(CUT, 0, 1.0, 20, 5))
+
+
+def client(came: Sequence[tuple[int, int]], presents: Sequence[bool] = (False,)) -> Steady:
+    """A subscriber to whom these events came: QoS and number."""
+    made = Steady("s")
+    for present in presents:
+        made.receive(encode(ConnAck(0, present)))
+    for packet_id, (qos, number) in enumerate(came, 1):
+        made.receive(encode(Publish(TOPICS[qos], number.to_bytes(8, "big"), qos, packet_id=packet_id)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("came", "presents", "expected"),
+    [
+        ([(1, 0), (2, 0), (1, 0)], [False], (0, 0, 0, 0)),
+        ([(1, 0)], [False], (1, 0, 0, 0)),
+        ([(1, 0)], [False, True], (1, 0, 0, 0)),
+        ([(1, 0)], [False, False], (1, 1, 0, 0)),
+        ([(1, 0), (2, 0), (2, 0)], [False], (0, 0, 1, 0)),
+        ([(1, 1), (1, 0), (2, 0)], [False], (0, 0, 0, 1)),
+    ],
+)
+def test_how_outcomes_are_judged(
+    came: list[tuple[int, int]], presents: list[bool], expected: tuple[int, int, int, int]
+) -> None:
+    publisher = Steady("p")
+    publisher.receive(encode(ConnAck()))
+    publisher.acknowledged += [(1, 0), (2, 0)]
+    outcome = judged(publisher, client(came, presents), False, 0)
+    assert (outcome.missing, outcome.excused, outcome.repeated_once, outcome.disordered) == expected
+    assert outcome.is_right == (expected[0] == expected[1] and not any(expected[2:]))
+
+
+def test_a_steady_client_sends_again_what_was_not_acknowledged() -> None:
+    made = Steady("p")
+    made.connect()
+    made.receive(encode(ConnAck()))
+    packet = made.publish("x", 7, 2)
+    assert made.receive(encode(ConnAck(0, True))) == encode(Publish("x", (7).to_bytes(8, "big"), 2, False, 1, True))
+    assert made.receive(encode(ConnAck(0, False))) == packet  # as a new one: the broker knows nothing of it
+    assert made.republished == {7}
+    made.publish("x", 8, 1)
+    made.receive(encode(Ack(PUBACK, 2)))
+    assert made.acknowledged == [(1, 8)]

@@ -25,9 +25,11 @@ from overstory.broker.message import Message, message_of
 from overstory.broker.parcels import Got, Parcel, Parcels
 from overstory.broker.pressure import LinkLimits
 from overstory.broker.promises import Promise
+from overstory.broker.retaining import Noted, Retaining
 from overstory.broker.roaming import KINDS, Roaming
+from overstory.broker.seen import Seen
 from overstory.broker.spool import Spool
-from overstory.broker.spreading import TICKS, Retain, RetainedSums, Spreading
+from overstory.broker.spreading import TICKS, Retain, RetainedSums, Spreading, Stamp
 from overstory.broker.state import State
 from overstory.broker.testaments import Testament, Testaments
 from overstory.broker.traces import Traces
@@ -48,7 +50,6 @@ from overstory.wire.packets import MQTT_5, Publish
 
 CARRIED = "$carried"  # a column of events that no filter can ask for: the event itself
 FASTER = 20  # times that kernels are, when turns are divided
-MOST_SEEN = 100_000  # events of QoS 1 and 2 that a host remembers
 
 
 class Holds(msgspec.Struct, frozen=True, tag=True):
@@ -124,6 +125,7 @@ class Fabric:
             Relay,
             Retain,
             RetainedSums,
+            Noted,
             *KINDS,
             Fact,
             Parcel,
@@ -141,6 +143,8 @@ class Fabric:
             Fact: self._fact,
         }
         self.spreading = Spreading(number, lambda: place.late, self.tell, self._keep, state.retained.find)
+        self.spreading.on_stamp = self._note_stamp
+        self.retaining = Retaining(state.journal, self.tell, lambda peer: self.neighbours[peer].is_down)
         self.roaming = Roaming(state, frozenset(place.next_hops) | {number}, self.tell_broker)
         # What is said after a restart has another stamp than before, even if no time has passed
         later = place.incarnation % TICKS / TICKS
@@ -157,6 +161,7 @@ class Fabric:
             **self.testaments.on,
             Parcel: self.parcels.came,
             Got: self.parcels.got,
+            Noted: self.retaining.noted,
         }
         self._outbox: dict[int, list[Any]] = {}  # of each neighbour: messages and bundles of events, in order
         self._inbox: deque[tuple[Neighbour, int, Raw]] = deque()
@@ -164,7 +169,7 @@ class Fabric:
         self._said_holds: set[int] = set()
         self._heard_holds: set[int] = set()
         self._network_is_active = False
-        self._seen: dict[tuple[int, int, frozenset[int]], None] = {}
+        self.seen = Seen(number, state.journal)
         self.traces = Traces(state)
         self.lost = 0  # events that came and could not be handled
         self.fast: Any = None  # the ``Fast`` way of kernels, if there is one
@@ -191,6 +196,11 @@ class Fabric:
         )
 
     @property
+    def waiting(self) -> int:
+        """How many frames of neighbours wait to be handled."""
+        return len(self._inbox)
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing waits here, neither to be handled nor to be sent."""
         return not self._inbox and not self._outbox and not self.state.router.has_work
@@ -207,6 +217,7 @@ class Fabric:
             self.act(self.state.router.neighbour_down(peer))
         self.act(self.state.router.neighbour_up(peer))
         self.spreading.up(peer)
+        self.retaining.up(peer)
         self.facts.up(peer)
         if up.is_new:
             if self.is_active:
@@ -216,6 +227,7 @@ class Fabric:
     def down(self, peer: int) -> None:
         """A neighbour could not be reached for a while."""
         self.neighbours[peer].fall_back()
+        self.retaining.down(peer)
         self.act(self.state.router.neighbour_down(peer))
         if peer in self.place.late:
             self.facts.down(peer, [broker for broker, first in self.place.next_hops.items() if first == peer])
@@ -368,16 +380,34 @@ class Fabric:
 
     # Retained messages
 
-    def retained(self, message: Message) -> None:
-        """A client here has published a message to be retained, or, without a payload, one to be removed."""
-        self.spreading.changed(message.topic, message if message.payload else None, self.state.now)
+    def retained(self, message: Message) -> Promise | None:
+        """A client here has published a message to be retained, or, without a payload, one to be removed. Returns a
+        promise if it has to be safe with neighbours."""
+        kept = message if message.payload else None
+        news = self.spreading.changed(message.topic, kept, self.state.now, message.qos > 0)
+        return self.retaining.spread(news, self.place.late) if news.asks else None
+
+    def _note_stamp(self, topic: str, stamp: Stamp | None) -> None:
+        if stamp is None:
+            self.state.journal.note("unstamp", topic)
+        else:
+            self.state.journal.note("stamp", topic, *stamp)
+
+    def recall_stamp(self, topic: str, time: int, broker: int) -> None:
+        """When and where a retained message was last changed, as the disk has it."""
+        notes, self.state.journal.keeps = self.state.journal.keeps, False
+        self.spreading.recall(topic, Stamp(time, broker), self.state.retained.find(topic) is None)
+        self.state.journal.keeps = notes
 
     def _keep(self, topic: str, message: Message | None) -> None:
         gone = Message(topic, b"", 0, True, {})
         publishing.retain(self.state, gone if message is None else message)
 
     def _retain(self, peer: int, news: Retain) -> None:
+        is_new = self.spreading.is_new(news)
         message = self.spreading.hear(peer, news, self.state.now)
+        if news.asks:
+            self.retaining.answer(peer, news, [one for one in self.place.late if one != peer] if is_new else None)
         if message is not None:
             publishing.hand_to_unserved(self.state, message)
 
@@ -386,8 +416,9 @@ class Fabric:
 
     # Events
 
-    def publish(self, published: Sequence[Message]) -> list[Promise | None]:
-        """Events of clients here. Returns a promise for each that is not safe yet."""
+    def publish(self, published: Sequence[Message], first: int | None = None) -> list[Promise | None]:
+        """Events of clients here. Returns a promise for each that is not safe yet. ``first`` is the number of the
+        first event, if they have numbers already."""
         state = self.state
         carried = []
         for message in published:
@@ -395,8 +426,9 @@ class Fabric:
             mark = message.qos | (RETAIN if message.retain else 0)
             carried.append(Carried(raw, mark, message, Promise() if message.qos else None))
         batch = self._batch(carried)
-        ids = np.arange(state.events, state.events + len(published))
-        state.events += len(published)
+        if first is None:
+            first, state.events = state.events, state.events + len(published)
+        ids = np.arange(first, first + len(published))
         publishers = np.array([message.publisher for message in published], np.int64)
         frames = state.router.enter(batch, ids, publishers)
         if len(frames):
@@ -494,26 +526,17 @@ class Fabric:
                 found.setdefault(frame, {}).setdefault(subscription.holder.number, []).append(number)
         for frame in sorted(found):
             one = carried[frame]
-            if one.mark & QOS and not self._is_new(frames, frame):
+            entry, event = int(frames.entries[frame]), int(frames.ids[frame])
+            if one.mark & QOS and not self.seen.is_new(entry, event, frames.flows[frame], one.mark & QOS == 2):
                 continue
             for numbers in found[frame].values():
-                promise = publishing.hand_out(state, one.message, int(frames.ids[frame]), numbers)
+                promise = publishing.hand_out(state, one.message, event, numbers)
                 if one.promise is not None and promise is not None:
                     one.promise.wait()
                     promise.then(one.promise.kept)
             if one.promise is not None and state.journal.keeps:
                 one.promise.wait()
                 state.journal.call(one.promise.kept)
-
-    def _is_new(self, frames: Frames, frame: int) -> bool:
-        """Whether an event has not come to this host before, in the same flows."""
-        key = int(frames.entries[frame]), int(frames.ids[frame]), frames.flows[frame]
-        if key in self._seen:
-            return False
-        self._seen[key] = None
-        if len(self._seen) > MOST_SEEN:
-            del self._seen[next(iter(self._seen))]
-        return True
 
     def flush(self) -> None:
         """Makes frames of all that is to be sent."""
@@ -527,7 +550,7 @@ class Fabric:
                 if is_run:
                     self._send_events(neighbour, items[at:end])
                 else:
-                    neighbour.tell(self.codec.encode(items[at:end]), end - at)
+                    neighbour.tell(self.codec.encode(items[at:end]), end - at, sum(map(_entries_of, items[at:end])))
                 at = end
 
     def _send_events(self, neighbour: Neighbour, bundles: list[Bundle]) -> None:
@@ -541,6 +564,13 @@ class Fabric:
             for promise in promises:
                 if promise is not None:
                     promise.kept()
+
+
+def _entries_of(message: Any) -> int:
+    """How many subscriptions, or ends of them, a message has."""
+    if isinstance(message, messages.Packed):
+        return sum(map(_entries_of, message.messages))
+    return int(isinstance(message, messages.Subscribe | messages.Unsubscribe))
 
 
 def _events_of(frames: Frames, carried: list[Carried]) -> Events:

@@ -19,9 +19,10 @@ from overstory.broker.session import FOR_EVER, RELEASED, Delivery, Session
 from overstory.broker.state import State
 from overstory.broker.subscribing import Wish
 from overstory.errors import BrokerError, OverstoryError
+from overstory.kernels.nothing import NONE
 from overstory.wire.packets import Asked, Will
 
-FORMAT = 1
+FORMAT = 2
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER);
 CREATE TABLE IF NOT EXISTS sessions (number INTEGER PRIMARY KEY, client_id TEXT UNIQUE, expiry INTEGER, ends REAL,
@@ -30,10 +31,12 @@ CREATE TABLE IF NOT EXISTS subscriptions (number INTEGER PRIMARY KEY, session IN
 CREATE INDEX IF NOT EXISTS subscriptions_of ON subscriptions (session);
 CREATE TABLE IF NOT EXISTS deliveries (session INTEGER, sequence INTEGER, packet_id INTEGER, state INTEGER,
     delivery BLOB, PRIMARY KEY (session, sequence)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS received (session INTEGER, packet_id INTEGER, PRIMARY KEY (session, packet_id))
-    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS received (session INTEGER, packet_id INTEGER, event INTEGER, handed INTEGER,
+    PRIMARY KEY (session, packet_id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS seen (entry INTEGER, event INTEGER, flows BLOB, PRIMARY KEY (entry, event, flows));
 CREATE TABLE IF NOT EXISTS spool (key INTEGER PRIMARY KEY, peer INTEGER, body BLOB);
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS stamps (topic TEXT PRIMARY KEY, time INTEGER, broker INTEGER) WITHOUT ROWID;
 """
 STATEMENTS = {
     "counter": ("INSERT OR REPLACE INTO meta VALUES ('counter', ?)",),
@@ -43,12 +46,17 @@ STATEMENTS = {
     "deliver": ("INSERT INTO deliveries (session, sequence, packet_id, state, delivery) VALUES (?, ?, ?, 0, ?)",),
     "send": ("UPDATE deliveries SET packet_id = ?, state = ? WHERE session = ? AND sequence = ?",),
     "done": ("DELETE FROM deliveries WHERE session = ? AND sequence = ?",),
-    "received": ("INSERT OR IGNORE INTO received VALUES (?, ?)",),
+    "received": ("INSERT OR IGNORE INTO received VALUES (?, ?, ?, 0)",),
+    "handed": ("UPDATE received SET handed = 1 WHERE session = ? AND packet_id = ?",),
+    "seen": ("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)",),
+    "unseen": ("DELETE FROM seen WHERE entry = ? AND event = ? AND flows = ?",),
     "released": ("DELETE FROM received WHERE session = ? AND packet_id = ?",),
     "spool": ("INSERT INTO spool VALUES (?, ?, ?)",),
     "unspool": ("DELETE FROM spool WHERE key = ?",),
     "retain": ("INSERT OR REPLACE INTO retained VALUES (?, ?)",),
     "unretain": ("DELETE FROM retained WHERE topic = ?",),
+    "stamp": ("INSERT OR REPLACE INTO stamps VALUES (?, ?, ?)",),
+    "unstamp": ("DELETE FROM stamps WHERE topic = ?",),
     "end": (
         "DELETE FROM sessions WHERE number = ?",
         "DELETE FROM subscriptions WHERE session = ?",
@@ -103,10 +111,16 @@ class Store:
         self._db.close()
 
 
-def recall_spool(state: State, store: Store) -> None:
-    """Brings back what waited for neighbours."""
+def recall_network(state: State, store: Store) -> None:
+    """Brings back what waited for neighbours, which events were handed out here, and how old retained messages are."""
     for row in store.rows("SELECT key, peer, body FROM spool ORDER BY key"):
         state.fabric.recall(*row)
+    for row in store.rows("SELECT entry, event, flows FROM seen ORDER BY rowid"):
+        state.fabric.seen.recall(*row)
+    for (event,) in store.rows("SELECT event FROM received WHERE handed"):
+        state.fabric.seen.handed(event)
+    for topic, time, broker in store.rows("SELECT topic, time, broker FROM stamps ORDER BY time"):
+        state.fabric.recall_stamp(topic, time, broker)
 
 
 def recall(state: State, store: Store) -> None:
@@ -145,6 +159,7 @@ def _recall_session(state: State, store: Store, row: tuple[int, str, int, float 
         if at == RELEASED:
             delivery.message = None
         session.restore(delivery, packet_id)
-    session.received |= {
-        packet_id for (packet_id,) in store.rows("SELECT packet_id FROM received WHERE session = ?", number)
-    }
+    for packet_id, event in store.rows("SELECT packet_id, event FROM received WHERE session = ?", number):
+        session.received.add(packet_id)
+        if event != NONE:
+            session.uncertain[packet_id] = event

@@ -57,6 +57,7 @@ class Traffic(msgspec.Struct):
     frames: int = 0
     frame_bytes: int = 0  # of frames with events, with all that is in them
     messages: int = 0
+    entries: int = 0  # subscriptions and their ends among these messages
     control_bytes: int = 0
     other_bytes: int = 0  # heartbeats, handshakes, acknowledgements
     resent: int = 0  # frames
@@ -94,7 +95,7 @@ class Neighbour:
     ) -> None:
         self.peer, self.window = peer, window
         self._spool = spool
-        self._is_down = False
+        self.is_down = False
         self._known, self._incarnation = known, incarnation
         self.traffic = Traffic()
         self.connected = False
@@ -131,7 +132,7 @@ class Neighbour:
         known = hello.received if hello.known == self._incarnation and not is_new else 0
         if not is_new and known < self.handled_there:
             raise LinkError(f"broker {self.peer} has forgotten what it received")
-        self.connected, self.incarnation, self._is_down = True, hello.incarnation, False
+        self.connected, self.incarnation, self.is_down = True, hello.incarnation, False
         self._reader, self._heard, self._pinged, self._ticked = Reader(), now, now, now
         self.outgoing = []
         if is_new:
@@ -177,7 +178,7 @@ class Neighbour:
 
     def fall_back(self) -> None:
         """The neighbour is down: what is not safe with it goes to disk, if there is one, and counts as safe."""
-        self._is_down = True
+        self.is_down = True
         for sent in [*self._unsafe.values(), *self._held_back]:
             self._put_by(sent)
 
@@ -208,9 +209,10 @@ class Neighbour:
 
     # What this side sends
 
-    def tell(self, body: bytes, messages: int) -> None:
-        """Sends control messages."""
+    def tell(self, body: bytes, messages: int, entries: int = 0) -> None:
+        """Sends control messages, of which so many are subscriptions or their ends."""
         self.traffic.messages += messages
+        self.traffic.entries += entries
         self.traffic.control_bytes += len(body)
         self._send(Sent(CONTROL, body))
 
@@ -233,7 +235,7 @@ class Neighbour:
             self._send(sent)
         else:
             self._hold_back(sent)
-        if self._is_down:
+        if self.is_down:
             self._put_by(sent)
 
     def take_events(self) -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from overstory.broker.config import address_of
 from overstory.broker.metrics import Metrics
-from overstory.broker.reports import report_of
+from overstory.broker.reports import report_of, rows_of
 from overstory.broker.server import Server
 from overstory.errors import BrokerError
 
@@ -63,10 +63,12 @@ class Monitor:
             return "503 Service Unavailable", "text/plain", f"{failed}\n".encode()
         if path == "/network":
             return "200 OK", "application/json", msgspec.json.encode(report_of(self._server))
+        if path == "/table":
+            return "200 OK", "application/json", msgspec.json.encode(rows_of(self._server.state.router))
         if path.startswith(TRACES) and self._server.peers is not None:
             hops = self._server.peers.fabric.traces.hops(path[len(TRACES) :])
             return "200 OK", "application/json", msgspec.json.encode(hops)
-        return "404 Not Found", "text/plain", b"there are /metrics, /healthz, /network and /trace/NAME\n"
+        return "404 Not Found", "text/plain", b"there are /metrics, /healthz, /network, /table and /trace/NAME\n"
 
 
 async def _path(reader: asyncio.StreamReader) -> str:

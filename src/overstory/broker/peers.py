@@ -115,6 +115,7 @@ class Peers:
         self._tasks: list[asyncio.Task[None]] = []
         self.port = 0
         self.errors: dict[int, str] = {}  # the last one of each neighbour
+        self.made: dict[int, int] = {}  # how often there was a connection with each neighbour
         self.active = asyncio.Event()  # the plan is in use here
         fabric.on_error, fabric.on_active = self.failed, self.active.set
         fabric.start()
@@ -205,6 +206,7 @@ class Peers:
         if old is not None and old is not connection:
             old.transport.abort()
         self._lost.pop(neighbour.peer, None)
+        self.made[neighbour.peer] = self.made.get(neighbour.peer, 0) + 1
         self.errors.pop(neighbour.peer, None)
         self.log("link_up", neighbour)
         self.fabric.up(neighbour.peer, up)

@@ -47,6 +47,17 @@ class Promise:
             action()
 
 
+def both(one: Promise | None, other: Promise | None) -> Promise | None:
+    """A promise that is kept once both are."""
+    if one is None or other is None:
+        return one or other
+    found = Promise()
+    for waited in (one, other):
+        found.wait()
+        waited.then(found.kept)
+    return found
+
+
 class Answers:
     """The acknowledgements that clients will get, in order."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from overstory.broker import faults
 from overstory.broker.link import Link
 from overstory.broker.message import Message, message_of, message_of_will
-from overstory.broker.promises import Promise
+from overstory.broker.promises import Promise, both
 from overstory.broker.session import Delivery, Session, Subscription
 from overstory.broker.shared import Group
 from overstory.broker.state import State
@@ -38,12 +38,41 @@ def receive(state: State, link: Link, packet: Publish) -> None:
         promise = publish(state, message)
         _answer(state, link, Ack(PUBACK, packet.packet_id), promise)
         return
-    if session.receive_once(packet.packet_id):
-        promise = publish(state, message)
-        if promise is not None:
-            session.promised[packet.packet_id] = promise
-            promise.then(lambda: session.promised.pop(packet.packet_id, None))
+    promise = _once(state, session, packet.packet_id, message)
+    if promise is not None:
+        session.promised[packet.packet_id] = promise
+        promise.then(lambda: session.promised.pop(packet.packet_id, None))
     _answer(state, link, Ack(PUBREC, packet.packet_id), session.promised.get(packet.packet_id))
+
+
+def _once(state: State, session: Session, packet_id: int, message: Message) -> Promise | None:
+    """Publishes a message of QoS 2, unless that was done before. Returns a promise if it is not safe yet.
+
+    Where there are other brokers and a disk, the packet identifier and the event's number are committed before anybody
+    is sent the event. After a crash the client sends it again, and it goes out under the same number: whoever has had
+    it drops it.
+    """
+    again = session.uncertain.pop(packet_id, None)
+    if again is not None:
+        return publish(state, message, again)
+    if state.fabric is None or not session.is_kept:
+        return publish(state, message) if session.receive_once(packet_id) else None
+    if not session.receive_once(packet_id, state.events):
+        return None
+    event, state.events = state.events, state.events + 1
+    promise = Promise()
+    promise.wait()
+
+    def committed() -> None:
+        later = publish(state, message, event)
+        state.journal.note("handed", session.number, packet_id)
+        if later is None:
+            promise.kept()
+        else:
+            later.then(promise.kept)
+
+    state.journal.call(committed)
+    return promise
 
 
 def release(state: State, link: Link, packet: Ack) -> None:
@@ -77,15 +106,18 @@ def _topic(state: State, link: Link, packet: Publish) -> str:
     return topic
 
 
-def publish(state: State, message: Message) -> Promise | None:
+def publish(state: State, message: Message, event: int | None = None) -> Promise | None:
     """Publishes a message: the one door for what comes from clients, wills and the broker itself. Returns a promise if
-    the message is not safe yet."""
+    the message is not safe yet. ``event`` is its number among the events of a network, if it has one already."""
+    spread: Promise | None = None
     if message.retain:
         retain(state, message)
         if state.fabric is not None:
-            state.fabric.retained(message)
+            spread = state.fabric.retained(message)
+    if event is not None:
+        return both(_publish_to_all(state, [message], event)[0], spread)
     plain = state.decide is None or (state.fabric is not None and message.qos == 2)  # it may have to be traced
-    return (decide if state.decide is None or plain else state.decide)(state, [message])[0]
+    return both((decide if state.decide is None or plain else state.decide)(state, [message])[0], spread)
 
 
 def retain(state: State, message: Message) -> None:
@@ -133,12 +165,12 @@ def decide(state: State, messages: Sequence[Message]) -> list[Promise | None]:
     return [None] * len(messages)
 
 
-def _publish_to_all(state: State, messages: Sequence[Message]) -> list[Promise | None]:
+def _publish_to_all(state: State, messages: Sequence[Message], first: int | None = None) -> list[Promise | None]:
     """Has the fabric carry messages to clients here and to neighbours. Messages of which none has entered the router
-    when an error comes up are tried again one by one."""
+    when an error comes up are tried again one by one. ``first`` is the number of the first, if it has one already."""
     before = state.events
     try:
-        promises: list[Promise | None] = state.fabric.publish(messages)
+        promises: list[Promise | None] = state.fabric.publish(messages, first)
     except Exception as error:
         if len(messages) > 1 and state.events == before:
             return [promise for message in messages for promise in _publish_to_all(state, [message])]

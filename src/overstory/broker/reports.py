@@ -7,8 +7,10 @@ import msgspec
 
 from overstory.broker.links import Traffic
 from overstory.broker.server import Server
+from overstory.routing.router import Router
 
 KIB = 1024
+TableRow = tuple[int, int, str]  # a flow, a neighbour, and the filter of an entry
 
 
 class LinkReport(msgspec.Struct, frozen=True):
@@ -19,6 +21,7 @@ class LinkReport(msgspec.Struct, frozen=True):
     waiting_bytes: int  # given to the link, and not handled by the neighbour
     traffic: Traffic
     error: str = ""  # why there was no connection the last time
+    connections: int = 0  # how often one was made
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -36,6 +39,8 @@ class Report(msgspec.Struct, frozen=True):
     entries: int  # of the forwarding table
     waiting: int  # bytes of clients that are not handled yet
     lost: int  # frames that could not be handled
+    groups: int  # shared groups whose home is here
+    inbox: int  # frames of neighbours that wait to be handled
     cpu_seconds: float
     memory_bytes: int
     links: list[LinkReport] = []
@@ -48,7 +53,14 @@ def report_of(server: Server) -> Report:
     links = []
     if peers is not None:
         links = [
-            LinkReport(peer, link.connected, link.waiting_bytes, link.traffic, peers.errors.get(peer, ""))
+            LinkReport(
+                peer,
+                link.connected,
+                link.waiting_bytes,
+                link.traffic,
+                peers.errors.get(peer, ""),
+                peers.made.get(peer, 0),
+            )
             for peer, link in peers.fabric.neighbours.items()
         ]
     quiet = not server.tick.pending and not state.dirty and not server.core.chores
@@ -65,10 +77,27 @@ def report_of(server: Server) -> Report:
         sum(len(epoch.table) for epoch in state.router.state.epochs.values()),
         server.tick.waiting,
         0 if peers is None else peers.fabric.lost,
+        len(state.groups) if peers is None else peers.fabric.groups.homes,
+        0 if peers is None else peers.fabric.waiting,
         usage.ru_utime + usage.ru_stime,
         _memory(),
         links,
     )
+
+
+def rows_of(router: Router) -> list[TableRow]:
+    """The forwarding table of a router for its neighbours, in an order that does not depend on how it came about."""
+    active = router.state.active
+    if active is None:
+        return []
+    flows = router.state.epochs[active].flows.items()
+    found = {
+        (number, hop, str(entry.filter))
+        for number, flow in flows
+        for (hop, _), entry in flow.entries.items()
+        if hop in flow.share.neighbours
+    }
+    return sorted(found)
 
 
 def _memory() -> int:

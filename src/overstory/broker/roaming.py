@@ -286,7 +286,16 @@ class Roaming:
         for made in session.subscriptions.values():
             if made.group is not None or made.number not in state.unserved:
                 moving.unserved.discard(made.number)
+        self._note(session)
         self._leave_if_served(client)
+
+    def _note(self, session: Session) -> None:
+        """Writes a session that has come to disk, if there is one."""
+        if session.is_kept:
+            connecting.note(self._state, session)
+            for made in session.subscriptions.values():
+                subscribing.note(self._state, session, made)
+            session.note_all()
 
     def served(self, number: int) -> None:
         """The whole network serves a subscription that was made here."""

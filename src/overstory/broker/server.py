@@ -12,7 +12,7 @@ from typing import cast
 from overstory.broker.config import Config, address_of
 from overstory.broker.core import Core
 from overstory.broker.fast import Fast
-from overstory.broker.identities import Store, recall, recall_spool
+from overstory.broker.identities import Store, recall, recall_network
 from overstory.broker.joining import Joining
 from overstory.broker.journal import Batch
 from overstory.broker.link import Link
@@ -85,7 +85,7 @@ class Server:
             recall(self.state, self.store)
         self.peers = None if joining is None else joining.peers(self.state, self.wake, log)
         if self.store is not None and self.peers is not None:
-            recall_spool(self.state, self.store)
+            recall_network(self.state, self.store)
         self.core = Core(self.state)
         self.tick = Tick(self.core)
         if self.peers is not None:

@@ -22,7 +22,9 @@ from overstory.broker.pressure import Limits, Losses
 from overstory.broker.promises import Promise
 from overstory.broker.slots import Slots
 from overstory.filters import Filter
+from overstory.kernels.nothing import NONE
 from overstory.kernels.slots import COUNTED, MOST_IDS, OPEN
+from overstory.wire.encode import encode
 from overstory.wire.packets import PUBACK, PUBCOMP, PUBREC, PUBREL, Ack, Asked, Code, Will
 
 FOR_EVER = 0xFFFFFFFF  # the session expiry that means never
@@ -79,6 +81,8 @@ class Session:
         self.subscriptions: dict[str, Subscription] = {}
         self.received: set[int] = set()  # packet ids of QoS 2 messages that came and are not released yet
         self.promised: dict[int, Promise] = {}  # of those, the ones that are not safe yet
+        # Of those, the events from before a restart: nobody knows whether they got anywhere
+        self.uncertain: dict[int, int] = {}
         self.inflight: dict[int, Delivery] = {}
         self.queue: deque[Delivery] = deque()
         self.next_id = 1
@@ -237,17 +241,21 @@ class Session:
             if self.is_kept:
                 self._journal.note("send", ack.packet_id, RELEASED, self.number, delivery.sequence)
         if ack.code < Code.UNSPECIFIED:
-            link.send(Ack(PUBREL, ack.packet_id, Code.SUCCESS if known else Code.ID_NOT_FOUND))
+            # After a crash the message would be sent again, to a client that has forgotten its identifier: so that the
+            # message has come is on disk first
+            release = Ack(PUBREL, ack.packet_id, Code.SUCCESS if known else Code.ID_NOT_FOUND)
+            self._journal.send(link, encode(release, link.version))
 
     # Messages from the client, of QoS 2
 
-    def receive_once(self, packet_id: int) -> bool:
-        """Whether this is the first time that a message of QoS 2 comes."""
+    def receive_once(self, packet_id: int, event: int = NONE) -> bool:
+        """Whether this is the first time that a message of QoS 2 comes. ``event`` is its number, which a journal
+        keeps."""
         if packet_id in self.received:
             return False
         self.received.add(packet_id)
         if self.is_kept:
-            self._journal.note("received", self.number, packet_id)
+            self._journal.note("received", self.number, packet_id, event)
         return True
 
     def release(self, packet_id: int) -> bool:
@@ -255,9 +263,19 @@ class Session:
         if packet_id not in self.received:
             return False
         self.received.discard(packet_id)
+        self.uncertain.pop(packet_id, None)
         if self.is_kept:
             self._journal.note("released", self.number, packet_id)
         return True
+
+    def note_all(self) -> None:
+        """Notes all messages of a session that has come from another broker."""
+        for packet_id, delivery in [*self.inflight.items(), *((0, delivery) for delivery in self.queue)]:
+            self._keep(delivery, packet_id)
+            if delivery.state != SENT:
+                self._journal.note("send", packet_id, delivery.state, self.number, delivery.sequence)
+        for packet_id in sorted(self.received):
+            self._journal.note("received", self.number, packet_id, NONE)
 
     def restore(self, delivery: Delivery, packet_id: int) -> None:
         """Takes back a message from the journal: in flight if it has a packet id, else waiting."""

@@ -36,6 +36,7 @@ class Retain(msgspec.Struct, frozen=True, tag=True):
     broker: int
     message: bytes  # empty: it was removed
     left: float | None = None  # seconds that the message is worth delivering
+    asks: bool = False  # the sender wants to know when it is safe (``retaining``)
 
 
 class RetainedSums(msgspec.Struct, frozen=True, tag=True):
@@ -70,19 +71,31 @@ class Spreading:
         self._digest = Digest()
         self._topics: dict[int, dict[str, None]] = {}  # by bucket
         self._last = 0  # time of the latest stamp that was seen or given
+        self.on_stamp: Callable[[str, Stamp | None], None] = lambda *_: None  # told of stamps to be kept, or forgotten
 
     def stamp_of(self, topic: str) -> Stamp | None:
         """The stamp of a topic's last change; None if none is known."""
         return self._stamps.get(topic)
 
-    def changed(self, topic: str, message: Message | None, now: float) -> None:
+    def changed(self, topic: str, message: Message | None, now: float, asks: bool = False) -> Retain:
         """A client here has changed the retained message of a topic, or removed it. All brokers are told."""
         self._last = max(self._last + 1, int(now * TICKS))
         stamp = Stamp(self._last, self._broker)
         self._note(topic, stamp, message is None)
-        news = _news(topic, stamp, message, now)
+        news = msgspec.structs.replace(_news(topic, stamp, message, now), asks=asks)
         for peer in self._neighbours():
             self._tell(peer, news)
+        return news
+
+    def is_new(self, news: Retain) -> bool:
+        """Whether a change is newer than what is known here."""
+        known = self._stamps.get(news.topic)
+        return known is None or known < Stamp(news.time, news.broker)
+
+    def recall(self, topic: str, stamp: Stamp, is_removed: bool) -> None:
+        """The last change of a topic that was known before the broker restarted."""
+        self._last = max(self._last, stamp.time)
+        self._note(topic, stamp, is_removed)
 
     def hear(self, peer: int, news: Retain, now: float) -> Message | None:
         """A change that a neighbour tells of. Returns the message if it is new here, and there is one."""
@@ -122,10 +135,13 @@ class Spreading:
         key = _key(topic, stamp)
         self._digest.add(key)
         self._topics.setdefault(bucket_of(key), {})[topic] = None
+        self.on_stamp(topic, stamp)
         if is_removed:
             self._removed[topic] = None
             if len(self._removed) > MOST_REMOVED:
-                self._forget(next(iter(self._removed)))
+                oldest = next(iter(self._removed))
+                self._forget(oldest)
+                self.on_stamp(oldest, None)
 
     def _forget(self, topic: str) -> None:
         stamp = self._stamps.pop(topic, None)

@@ -145,7 +145,8 @@ def taken_apart(data: bytes) -> tuple[NDArray[np.int64], list[Packet], int]:
 class Crowd:
     """The clients of a scenario, by their ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[Client] = Client) -> None:
+        self._kind = kind
         self.clients: dict[int, Client] = {}
         self._settled = 0
 
@@ -153,7 +154,7 @@ class Crowd:
         """Connects one client."""
         loop = asyncio.get_running_loop()
         try:
-            _, client = await loop.create_connection(Client, *address)
+            _, client = await loop.create_connection(self._kind, *address)
         except OSError as error:
             raise DisconnectedError(f"client {name} cannot connect to {address[0]}:{address[1]}: {error}") from None
         client.send(Connect(name))

@@ -20,7 +20,7 @@ from overstory.broker.config import Config
 from overstory.broker.forkserver import Request, Started
 from overstory.broker.joining import new_incarnation
 from overstory.broker.places import places_of
-from overstory.broker.reports import Report
+from overstory.broker.reports import Report, TableRow
 from overstory.broker.traces import Hop
 from overstory.errors import BrokerError
 from overstory.model.plan import read_plan
@@ -109,6 +109,12 @@ class Network:
     def _link(self, broker: int, peer: int) -> str:
         return self.detours.get((broker, peer), f"{HOST}:{self.ports[peer].links}")
 
+    @property
+    def server_pid(self) -> int:
+        """The process of the fork server."""
+        assert self._server is not None
+        return self._server.pid
+
     def signal(self, broker: int, number: signal.Signals) -> None:
         """Sends a signal to the process of a broker."""
         os.kill(self.pids[broker], number)
@@ -185,6 +191,11 @@ def fetch_hops(host: str, port: int, trace: str) -> list[Hop]:
         return msgspec.json.decode(_fetch(host, port, f"/trace/{trace}"), type=list[Hop])
     except (OSError, msgspec.MsgspecError):
         return []
+
+
+def fetch_table(host: str, port: int) -> list[TableRow]:
+    """Asks a broker's monitor for its forwarding table."""
+    return msgspec.json.decode(_fetch(host, port, "/table"), type=list[TableRow])
 
 
 def _fetch(host: str, port: int, path: str) -> bytes:

@@ -80,6 +80,9 @@ class Flow:
         self.stale: deque[tuple[int, int]] = deque()  # neighbours, and buckets of theirs, that may have run out
         self.old = NEVER  # entries from before this time have
         self.void: dict[int, dict[Key, None]] = {peer: {} for peer in self.heard}
+        # Neighbours that have restarted and have not settled since: their void entries still count, or events would be
+        # dropped that somebody behind them wants
+        self.unsettled: set[int] = set()
         self._ended, self._unadvertised = ended, unadvertised
         self._announced = Digest()  # all advertisements
         self._advertised_from: dict[int, Leases] = {}  # those of them that a hop has sent
@@ -99,9 +102,20 @@ class Flow:
         self.void[peer] |= dict.fromkeys(self.heard[peer].keys)
         self.heard[peer] = Leases()
         if self.void[peer]:
-            self.working.add(self.share.number)
+            self.unsettled.add(peer)
         if self.share.everyone_advertises:
             self.gate(peer, is_open=True)
+
+    def settled(self, peer: int) -> None:
+        """A neighbour has told all that it knows of this flow: what it has not said again since it restarted ends."""
+        self.unsettled.discard(peer)
+        if self.void.get(peer):
+            self.working.add(self.share.number)
+
+    @property
+    def has_void(self) -> bool:
+        """Whether there are entries to be removed."""
+        return any(void and peer not in self.unsettled for peer, void in self.void.items())
 
     def _make_void(self, peer: int, keys: Iterable[Key]) -> None:
         """A neighbour no longer stands by these subscriptions."""
@@ -375,6 +389,9 @@ class Flow:
     def expire(self, old: float) -> None:
         """The entries that their neighbours last renewed before the time ``old`` have run out: they are to be void."""
         self.old = old
+        for peer in sorted(self.unsettled):
+            if all(self.entries[peer, key].renewed < old for key in self.void[peer]):
+                self.settled(peer)
         self.stale.extend((peer, bucket) for peer, leases in self.heard.items() for bucket in leases.unconfirmed(old))
         if self.stale:
             self.working.add(self.share.number)

@@ -215,6 +215,7 @@ def settled(state: State, peer: int, message: Settled) -> list[Output]:
     """A wave of settling came from a neighbour. It goes on, and this broker may hold the epoch now."""
     epoch = state.epochs[message.epoch]
     before = epoch.is_held
+    epoch.flows[message.flow].settled(peer)
     outputs = state.to_those_up(epoch.settled(peer, message))
     return outputs if before else outputs + state.held(message.epoch)
 

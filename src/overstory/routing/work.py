@@ -71,7 +71,7 @@ def _serve(state: State, number: int, flow: Flow, most: int) -> tuple[list[Outpu
         outputs += state.messages(number, flow.share.number, orders)
     orders, most = _remove_void(flow, most, state.now)
     outputs += state.messages(number, flow.share.number, orders)
-    if all(outlet.tasks.is_idle for outlet in flow.outlets.values()) and not (flow.stale or any(flow.void.values())):
+    if all(outlet.tasks.is_idle for outlet in flow.outlets.values()) and not (flow.stale or flow.has_void):
         flow.working.discard(flow.share.number)
     return outputs, most
 
@@ -124,7 +124,7 @@ def _remove_void(flow: Flow, most: int, now: float) -> tuple[Orders, int]:
     while flow.stale and most > 0:
         most -= 1 + flow.expire_bucket() // KEYS
     for peer, void in flow.void.items():
-        while void and most > 0:
+        while void and most > 0 and peer not in flow.unsettled:
             most -= 1
             orders += flow.unsubscribe(peer, next(iter(void)), now, None, withdrawn=True)
     return orders, most
