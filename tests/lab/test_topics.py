@@ -27,7 +27,7 @@ from overstory.planners.topics.costs import linear
 from overstory.planners.topics.demand import asked_in
 from overstory.planners.topics.history import changes_in
 from overstory.planners.topics.reading import clustering_in
-from overstory.planners.topics.replaying import ADD, DROP
+from overstory.planners.topics.replaying import ADD, DROP, RATE
 
 SMALL = Topics(users=60, topics=24, natural_clusters=3, interests=9, intervals=40, noise=0.1)
 
@@ -82,6 +82,17 @@ def test_the_history_leads_to_the_interests(shift: str, tmp_path: Path) -> None:
         assert (changes.kinds == DROP).any()
 
 
+def test_rates_shift_to_those_of_the_end() -> None:
+    work = draw_workload(Topics(users=30, topics=20, natural_clusters=2, interests=5, shift="rates"), 1)
+    assert work.before is not None
+    rates = work.before.rates.copy()
+    for kind, topic, rate in zip(work.changes.kinds, work.changes.topics, work.changes.rates, strict=True):
+        assert kind == RATE
+        rates[topic] = rate
+    assert rates == pytest.approx(work.demand.rates)
+    assert not np.array_equal(rates, work.before.rates)
+
+
 def test_a_plan_is_read_back_as_the_clusters_that_it_was_made_of(tmp_path: Path) -> None:
     make_topics(tmp_path / "s", SMALL, seed=2)
     scenario = read_scenario(tmp_path / "s")
@@ -130,18 +141,21 @@ def test_the_operator_sees_clusters_and_a_timeline(tmp_path: Path, monkeypatch: 
     assert "less than without clusters" in run("clusters", folder, plan)
 
 
-@pytest.mark.parametrize("name", ["topics-join", "topics-rate", "topics-uniform", "topics-shift", "topics-packages"])
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name.startswith("topics-")])
 def test_every_claim_has_its_measure(name: str) -> None:
     """On the quick cells of one seed, each measure that a claim names gives a number."""
     experiment = EXPERIMENTS[name]
-    small = {"users": 60, "topics": 24} if name != "topics-packages" else {"users": 60, "packages": 60, "looks": 8}
+    sizes = {"topics-packages": {"users": 60, "packages": 60, "looks": 8}, "topics-sizes": {}}
+    small = sizes.get(name, {"users": 60, "topics": 24})
     cells = [cell | small for cell in experiment.cells(experiment.parameters, True)]
     rows = [row for cell in cells for row in experiment.run(cell)]
     for claim in CLAIMS:
         if claim.experiment == name:
             for measure in (claim.measure, *claim.others.values()):
                 assert list(experiment.measures[measure](rows)), measure
-    assert experiment.figures(rows) is not None
+    for measured in experiment.measures.values():
+        assert isinstance(measured(rows), dict)
+    assert all(line.x for figure in experiment.figures(rows) for line in figure.lines)
 
 
 def test_packages_come_with_what_they_depend_on(tmp_path: Path) -> None:

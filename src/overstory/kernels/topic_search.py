@@ -10,22 +10,11 @@ import numpy as np
 
 from overstory.kernels.compiling import kernel
 from overstory.kernels.nothing import NONE
-from overstory.kernels.tamara import (
-    Tamara,
-    add_topic,
-    adding,
-    brings,
-    create,
-    destroy,
-    join,
-    merge,
-    merging_two,
-    pairing,
-    put_topic,
-    quit_cluster,
-    recover,
-    remove_topic,
-)
+from overstory.kernels.tamara_channels import brings, join, put_topic, quit_cluster
+from overstory.kernels.tamara_covering import recover
+from overstory.kernels.tamara_estimates import adding, destroying, merging_two, pairing, removing
+from overstory.kernels.tamara_state import Tamara
+from overstory.kernels.tamara_updates import add_topic, create, destroy, merge, remove_topic
 
 LEAST = 1e-7  # what a step must save
 
@@ -51,6 +40,7 @@ def cover_all(state: Tamara) -> int:
     changed = 0
     for user in range(len(state.held)):
         changed += recover(state, user)
+        state.pending[0] = 0  # no channel reconsiders: all are looked at in turn
     return changed
 
 
@@ -104,11 +94,7 @@ def remove_best(state: Tamara, cluster: int) -> bool:
         for k in range(state.size[cluster]):
             user = state.rows[cluster, k]
             lacking += state.wants[user, topic] and not brings(state, user, topic, cluster)
-        fans = state.fans[topic]
-        found = state.associate[state.width[cluster] - 1] - state.associate[state.width[cluster]]
-        found -= state.rate[topic] * (state.notify + state.deliver[state.size[cluster]])
-        found += state.maintain[fans + lacking] - state.maintain[fans]
-        found += state.rate[topic] * (state.deliver[fans + lacking] - state.deliver[fans])
+        found = removing(state, cluster, topic, float(lacking))
         if found < least:
             best, least = topic, found
     if best == NONE or state.width[cluster] <= 2:
@@ -239,20 +225,14 @@ def end_if_empty(state: Tamara, cluster: int) -> None:
 
 @kernel
 def end_if_idle(state: Tamara, cluster: int) -> int:
-    """Ends the cluster if it saves less than it costs. What everyone would lack is reckoned one after the other, as
-    their direct subscriptions add up."""
-    found = -state.associate[state.width[cluster]] - state.notify * state.load[cluster]
-    size = state.size[cluster]
-    found -= state.maintain[size] + state.load[cluster] * state.deliver[size]
+    """Ends the cluster if it saves less than it costs."""
+    lacking = np.zeros(state.width[cluster])
     for i in range(state.width[cluster]):
         topic = state.topics[cluster, i]
-        lacking = 0
-        for k in range(size):
+        for k in range(state.size[cluster]):
             user = state.rows[cluster, k]
-            lacking += state.wants[user, topic] and not brings(state, user, topic, cluster)
-        fans = state.fans[topic]
-        found += state.maintain[fans + lacking] - state.maintain[fans]
-        found += state.rate[topic] * (state.deliver[fans + lacking] - state.deliver[fans])
+            lacking[i] += state.wants[user, topic] and not brings(state, user, topic, cluster)
+    found = destroying(state, cluster, lacking)
     if found >= -LEAST:
         return 0
     destroy(state, cluster)

@@ -5,16 +5,15 @@ adapting clusters takes, every message counted, relative to the overall cost ove
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels.tamara import UPDATE, Tamara
-from overstory.lab.experiment import BySeed, Row, Settings
-from overstory.lab.measuring import by_seed, quotients, savings, where
+from overstory.lab.experiment import BySeed, Figure, Row, Settings
+from overstory.lab.measuring import by_seed, lines, quotients, savings, where
 from overstory.lab.topics import PERIODS, M, Topics, Workload, draw_workload
 from overstory.lab.topics_calibration import static
+from overstory.model.plan import Value
 from overstory.pipeline.interests import partners_here
 from overstory.planners.topics.clustering import Clustering, Overall, alone, covered, overall
 from overstory.planners.topics.costs import Costs, linear
@@ -24,7 +23,6 @@ from overstory.planners.topics.overlay import overlay_cost
 from overstory.planners.topics.replaying import (
     LITERAL,
     RECOVERING,
-    Changes,
     Replay,
     Rules,
     Timeline,
@@ -33,6 +31,7 @@ from overstory.planners.topics.replaying import (
     replayed,
     settle,
 )
+from overstory.planners.topics.seeding import CORRECTIONS, seeded
 from overstory.planners.topics.tamara import joins
 from overstory.planners.topics.topic_search import PARTNERS, searched
 
@@ -41,7 +40,8 @@ SCRIBE, LITERALLY, TAMARA, SEEDED = "scribe", "tamara-literal", "tamara", "tamar
 PLANTED, K_MEANS, TEN_MEANS, K_MEANS_GREEDY = "planted", "k-means", "k-means, K=10", "k-means, never reconsidered"
 STATIC, SEARCH, BOUND, TCO = "static clusters", "topic-search", "bound", "TCO-GM"
 MODELS = ("average", "frequent", "infrequent")
-CORRECTIONS = 4  # parts of a run, between which a seeded one is corrected
+FIRST_SEED = 1  # whose runs are drawn as curves
+DAY = 86400.0
 LOOKS = 60  # at the cost of a run, evenly spread
 
 
@@ -135,58 +135,11 @@ def _online(mode: int) -> Callable[[Workload, Costs, int], Outcome]:
 
 
 def _seeded(work: Workload, costs: Costs, seed: int) -> Outcome:
-    """From the clusters of the search, which runs again after each quarter of the changes but the last. Its clusters
-    are then taken over: every subscription that changes, and every association, is a message."""
-    before = work.before or work.demand
-    state = _settled(before, costs, search(before, costs, seed) if work.before is not None else alone(before), seed)
-    parts, done = [], None
-    for number, some in enumerate(_quarters(work.changes)):
-        done = replayed(state, some, LOOKS // CORRECTIONS)
-        parts.append(done.timeline)
-        if number < CORRECTIONS - 1:
-            state = _corrected(done.state, costs, seed)
-    assert done is not None
-    return _replayed(work, costs, Replay(done.state, _joined(parts)))
-
-
-def _settled(demand: Demand, costs: Costs, found: Clustering, seed: int) -> Tamara:
-    room = found.clusters + 3 * len(demand.rates) + 64
-    state = empty_state(demand.users, demand.rates, costs, Rules(RECOVERING, seed=seed), room)
-    settle(state, demand, found)
-    return state
-
-
-def _quarters(changes: Changes) -> list[Changes]:
-    ends = np.linspace(0, len(changes.times), CORRECTIONS + 1).astype(int)
-    pairs = pairwise(ends.tolist())
-    return [
-        Changes(
-            changes.times[first:last],
-            changes.kinds[first:last],
-            changes.users[first:last],
-            changes.topics[first:last],
-            changes.rates[first:last],
-        )
-        for first, last in pairs
-    ]
-
-
-def _corrected(state: Tamara, costs: Costs, seed: int) -> Tamara:
-    """The clusters of the search for the interests of now, and what it takes to go over to them."""
-    user, topic = np.nonzero(state.wants)
-    offsets = np.searchsorted(user, np.arange(len(state.wants) + 1))
-    demand = Demand(offsets, topic.astype(np.int32), state.rate.copy())
-    new = _settled(demand, costs, search(demand, costs, seed), seed)
-    changed = int(np.sum(new.direct != state.direct)) + int(state.held.sum()) + int(new.held.sum())
-    new.messages[:] = state.messages
-    new.messages[UPDATE] += changed + int(new.width.sum())
-    new.updates[:] = state.updates
-    return new
-
-
-def _joined(parts: Sequence[Timeline]) -> Timeline:
-    columns = [np.concatenate([part[at] for part in parts]) for at in (0, 2, 3, 4)]
-    return Timeline(columns[0], tuple(cost for part in parts for cost in part.costs), *columns[1:])
+    """From the clusters of the search, or from nothing, and corrected by it."""
+    nobody = Demand(np.zeros(work.demand.users + 1, np.int64), np.empty(0, np.int32), work.demand.rates)
+    rules, looks = Rules(RECOVERING, seed=seed), LOOKS // (CORRECTIONS + 1)
+    done = seeded(work.before or nobody, work.changes, costs, rules, lambda demand: search(demand, costs, seed), looks)
+    return _replayed(work, costs, done)
 
 
 def _replayed(work: Workload, costs: Costs, done: Replay) -> Outcome:
@@ -215,6 +168,8 @@ def rows_of(settings: Settings, work: Workload, found: dict[str, Outcome]) -> li
     costs = linear(work.demand.users, len(work.demand.rates))
     period = PERIODS[str(settings.get("period", "two-months"))]
     rows = [settings | {"way": way} | _told(one, period) for way, one in found.items()]
+    if settings.get("seed") == FIRST_SEED:
+        rows += [settings | row for way, one in found.items() if one.replay for row in _curve(way, one.replay, period)]
     bound = lower_bound(work.demand, costs)
     return [*rows, settings | {"way": BOUND, "cost": bound, "maintenance": 0.0, "dissemination": 0.0}]
 
@@ -233,6 +188,26 @@ def _told(one: Outcome, period: float) -> Row:
     row |= {f"messages_{kind}": count for kind, count in one.replay.messages.items()}
     row |= {f"updates_{kind}": count for kind, count in one.replay.updates.items()}
     return row | _efforts(one.replay.timeline, period)
+
+
+def _curve(way: str, replay: Replay, period: float) -> list[Row]:
+    """What an interval costs as time goes by, without and with the effort of clusters, and by Scribe."""
+    timeline = replay.timeline
+    days = timeline.times * (period / max(timeline.times[-1], 1e-9)) / DAY
+    costs = np.array([each.cost for each in timeline.costs])
+    sent = np.diff(timeline.messages, prepend=0) / np.maximum(np.diff(days, prepend=0.0) * DAY / M, 1e-9)
+    drawn = {way: costs, f"{way}, with the effort": costs + sent, SCRIBE: timeline.scribe}
+    return [
+        {"curve": label, "day": float(day), "interval_cost": float(cost)}
+        for label, values in drawn.items()
+        for day, cost in zip(days, values, strict=True)
+    ]
+
+
+def curves(rows: Sequence[Row], name: str, title: str, **which: Value) -> Figure:
+    """The cost as time goes by, of one seed."""
+    mine = [row for row in where(rows, **which) if "curve" in row]
+    return Figure(name, title, "day", "messages in an interval", lines(mine, "day", "interval_cost", "curve"))
 
 
 def _efforts(timeline: Timeline, period: float) -> Row:
@@ -260,12 +235,12 @@ def run(settings: Settings) -> list[Row]:
     return rows_of(plain, work, outcomes(work, ways, int(str(settings["seed"]))))
 
 
-def saved(rows: Sequence[Row], way: str, **which: str) -> BySeed:
+def saved(rows: Sequence[Row], way: str, **which: Value) -> BySeed:
     """How much less than Scribe a way costs, in percent."""
     return savings(quotients(where(rows, **which), "cost", {"way": way}, {"way": SCRIBE}))
 
 
-def ratio(rows: Sequence[Row], way: str, other: str, value: str = "cost", **which: str) -> BySeed:
+def ratio(rows: Sequence[Row], way: str, other: str, value: str = "cost", **which: Value) -> BySeed:
     return quotients(where(rows, **which), value, {"way": way}, {"way": other})
 
 
@@ -275,11 +250,11 @@ def worst(rows: Sequence[Row], way: str, other: str) -> BySeed:
     return {seed: max(one[seed] for one in each) for seed in set.intersection(*(set(one) for one in each))}
 
 
-def column(rows: Sequence[Row], value: str, way: str = TAMARA, **which: str) -> BySeed:
+def column(rows: Sequence[Row], value: str, way: str = TAMARA, **which: Value) -> BySeed:
     return by_seed([row for row in where(rows, way=way, **which) if row.get(value) is not None], value)
 
 
-def beyond(rows: Sequence[Row], way: str, other: str, **which: str) -> BySeed:
+def beyond(rows: Sequence[Row], way: str, other: str, **which: Value) -> BySeed:
     """How many points more of Scribe's cost a way saves than another."""
     one, than = saved(rows, way, **which), saved(rows, other, **which)
     return {seed: one[seed] - than[seed] for seed in one.keys() & than.keys()}

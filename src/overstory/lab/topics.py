@@ -219,7 +219,8 @@ def _in_order(parts: list[tuple[Demand, int]], what: Topics, draw: np.random.Gen
 def _rate_changes(later: Demand, what: Topics, draw: np.random.Generator) -> Changes:
     count = len(later.rates)
     time = np.sort(draw.uniform(0, PERIODS[what.period], count))
-    return Changes(time, np.full(count, RATE), np.zeros(count, np.int64), draw.permutation(count), later.rates[:])
+    topic = draw.permutation(count)
+    return Changes(time, np.full(count, RATE), np.zeros(count, np.int64), topic, later.rates[topic])
 
 
 def make_topics(folder: Path, what: Topics, seed: int) -> int:

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from overstory.errors import UsageError
+from overstory.lab.experiments.topics_platforms import run as run_platform
+from overstory.lab.measuring import number
 from overstory.lab.platforms.layer import Layered
 from overstory.lab.platforms.pastry import Pastry, distance, hashed
-from overstory.lab.platforms.platform import Platform
+from overstory.lab.platforms.platform import Platform, fail
 from overstory.lab.platforms.routers import Routers
 from overstory.lab.platforms.scribe import Scribe
 from overstory.planners.topics.core.formulas import tables_of
@@ -17,10 +19,10 @@ from overstory.planners.topics.replaying import Rules
 
 def test_routes_end_at_the_closest_node() -> None:
     pastry = Pastry(400)
-    for number in range(60):
-        key = hashed(number, 3)
+    for each in range(60):
+        key = hashed(each, 3)
         closest = min(pastry.id_of, key=lambda node, key=key: distance(pastry.id_of[node], key))  # type: ignore[misc]
-        path = pastry.route(number, key)
+        path = pastry.route(each, key)
         assert path[-1] == pastry.root(key) == closest
         assert len(set(path)) == len(path) <= 6
     hops = [len(pastry.route(node, hashed(node, 5))) - 1 for node in range(200)]
@@ -46,11 +48,55 @@ def test_every_subscriber_gets_an_event_and_nobody_else(platform: Platform) -> N
         assert published.nodes == nodes
         assert published.messages >= len(nodes)
     gone = {int(each) for each in draw.choice(60, 15, replace=False)}
-    platform.fail(gone)
+    fail(platform, gone)
     for channel, nodes in wanted.items():
         assert platform.publish(channel).nodes == nodes - gone
     with pytest.raises(UsageError, match="there is no channel 99"):
         platform.publish(99)
+
+
+def test_what_is_below_a_crashed_node_waits_for_the_repair() -> None:
+    scribe, draw = Scribe(200), np.random.default_rng(2)
+    scribe.create(0)
+    members = {int(each) for each in draw.choice(200, 80, replace=False)}
+    for node in members:
+        scribe.subscribe(node, 0)
+    tree = scribe.trees[0]
+    inner = max((node for node in tree.children if node != tree.root), key=lambda node: len(tree.children[node]))
+    below = {node for node in members if _is_under(tree.parent, node, inner)}
+    assert below - {inner}
+    scribe.crash({inner})
+    assert scribe.publish(0).nodes == members - below - {inner}
+    assert scribe.repair() > 0
+    assert scribe.publish(0).nodes == members - {inner}
+    root = tree.root
+    scribe.crash({root})
+    assert scribe.publish(0).nodes == set()
+    scribe.repair()
+    assert scribe.publish(0).nodes == members - {inner, root}
+    for node in (inner, root):
+        scribe.come_back(node)
+        scribe.subscribe(node, 0)
+    assert scribe.publish(0).nodes == members | {inner, root}
+    assert tree.root == root
+
+
+def _is_under(parent: dict[int, int], node: int, above: int) -> bool:
+    while node in parent:
+        node = parent[node]
+        if node == above:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", ["scribe", "routers"])
+def test_clusters_save_on_a_platform_with_churn(name: str) -> None:
+    rows = run_platform({"platform": name, "users": 60, "topics": 12, "natural_clusters": 2, "noise": 0.1, "seed": 1})
+    alone, tamara = ({key: number(row, key) for key in ("keep_alives", "messages", "lost")} for row in rows)
+    assert tamara["keep_alives"] < alone["keep_alives"]
+    assert tamara["messages"] < alone["messages"]
+    assert 0 <= tamara["lost"] < 0.5
+    assert (alone["lost"] > 0) == (name == "scribe")
 
 
 def test_trees_of_small_groups_need_helpers() -> None:

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from overstory.errors import UsageError
-from overstory.kernels import tamara as kernel
-from overstory.planners.topics.core.entities import Cluster, Topic, User
+from overstory.kernels import tamara_state as kernel
 from overstory.planners.topics.core.formulas import tables_of
-from overstory.planners.topics.core.messages import Address, Ask, Join, Lock
+from overstory.planners.topics.core.messages import CLUSTER, TOPIC, USER, Address, Ask, Lock, Open
 from overstory.planners.topics.core.system import System
 from overstory.planners.topics.costs import SCRIBE_AVERAGE, Costs, linear, on_curve
 from overstory.planners.topics.replaying import (
@@ -83,10 +82,10 @@ def test_the_kernel_decides_as_the_state_machines(seed: int, mode: int, sampled:
         assert sorted(user.wants) == np.flatnonzero(state.wants[user.number]).tolist()
         assert sorted(user.direct) == np.flatnonzero(state.direct[user.number]).tolist()
         assert sorted(user.clusters) == state.mine[user.number, : state.held[user.number]].tolist()
-        assert user.wants <= user.direct.union(*user.clusters.values())  # every interest is covered
+        assert user.wants <= user.direct.keys() | set().union(*user.clusters.values())  # every interest is covered
     assert system.sent == state.messages.tolist()
-    assert list(system.updates.values()) == state.updates.tolist()
-    assert system.draws.count == int(state.draws[0])
+    assert list(system.world.updates.values()) == state.updates.tolist()
+    assert system.world.draws.count == int(state.draws[0])
     assert system.overall() == pytest.approx(kernel.overall(state))
 
 
@@ -111,7 +110,7 @@ def test_no_update_raises_the_cost_where_everyone_is_asked(seed: int, mode: int)
             system.lose_interest(user, topic)
         assert sum(system.overall()) <= allowed + 1e-9
         for one in system.users:
-            assert one.wants <= one.direct.union(*one.clusters.values())
+            assert one.wants <= one.direct.keys() | set().union(*one.clusters.values())
 
 
 def test_every_event_reaches_whoever_wants_it_once() -> None:
@@ -135,12 +134,10 @@ def test_what_comes_to_nothing_loses_nothing() -> None:
     assert system.publish(2) == {}
     with pytest.raises(UsageError, match="there is no topic 7"):
         system.publish(7)
-    cluster = system.clusters[0] = Cluster(0)
-    system._put(cluster, 0)
-    system._put(cluster, 1)
     for user in (0, 1):
-        system.users[user].wants |= {0, 1}
-        system.join(system.users[user], cluster)
+        for topic in (0, 1):
+            system.gain_interest(user, topic)
+    assert system.run(system.topics[0].consider_pairing()) == (len(system.clusters) == 1)
     system.gain_interest(0, 2)
     for topic in (0, 1):
         for user in (0, 1):
@@ -153,29 +150,50 @@ def test_what_comes_to_nothing_loses_nothing() -> None:
 
 
 def test_an_entity_takes_only_what_is_for_it() -> None:
-    with pytest.raises(UsageError, match="user 3 was sent a Lock"):
-        User(3).receive(Lock(Address("topic", 1), 2.0))
-    with pytest.raises(UsageError, match="cluster 1 was sent a Ask"):
-        Cluster(1).receive(Ask(None))
-    topic = Topic(0, 0.5)
-    topic.receive(Join(7))
-    assert topic.members.rows == [7]
+    system = System(4, [0.1, 0.1], tables_of(linear(4, 2)), Rules(), 8)
+    with pytest.raises(UsageError, match="user 3 was sent a Lock, which is not for one"):
+        system.deliver(USER, 3, Lock(Address(TOPIC, 1)))
+    with pytest.raises(UsageError, match="topic 1 was sent a Ask"):
+        system.deliver(TOPIC, 1, Ask())
+    with pytest.raises(UsageError, match="there is no cluster 1"):
+        system.deliver(CLUSTER, 1, Lock(Address(TOPIC, 1)))
+    with pytest.raises(UsageError, match="there is no topic 9"):
+        system.gain_interest(0, 9)
+    assert system.sent == [0] * len(kernel.KINDS)
 
 
 def test_a_channel_gives_its_lock_to_one_at_a_time() -> None:
-    cluster = Cluster(0)
-    assert cluster.lock(Address("cluster", 1))
-    assert cluster.lock(Address("cluster", 1))
-    assert not cluster.lock(Address("cluster", 2))
-    cluster.unlock(Address("cluster", 2))
-    assert not cluster.lock(Address("cluster", 2))
-    cluster.unlock(Address("cluster", 1))
-    assert cluster.lock(Address("cluster", 2))
     system = System(6, [0.01, 0.01], tables_of(linear(6, 2)), Rules(LITERAL, phi=0.0, sampled=EVERYONE), 8)
+    first, other = Address(CLUSTER, 8), Address(CLUSTER, 9)
+    topic = system.topics[1]
+    assert topic.lock(first)
+    assert topic.lock(first)
+    assert not topic.lock(other)
     for user in range(6):
         for each in range(2):
             system.gain_interest(user, each)
-    system.topics[1].lock(Address("cluster", 9))
-    assert not system.consider_pairing(system.topics[0])
-    system.topics[1].unlock(Address("cluster", 9))
-    assert system.consider_pairing(system.topics[0])
+    assert not system.run(system.topics[0].consider_pairing())
+    assert system.topics[0].locked_by is None
+    topic.locked_by = None
+    assert system.run(system.topics[0].consider_pairing())
+    assert topic.locked_by is None
+
+
+def test_a_machine_knows_nothing_but_its_messages() -> None:
+    """A topic's channel is run by hand: it asks its subscribers, locks its partner, and has a channel opened."""
+    system = System(3, [0.01, 0.01], tables_of(linear(3, 2)), Rules(LITERAL, phi=0.0, sampled=EVERYONE), 8)
+    for user in range(3):
+        for each in range(2):
+            system.gain_interest(user, each)
+    machine = system.topics[0].consider_pairing()
+    envelope, seen = next(machine), []
+    while envelope is not None:
+        seen.append(envelope[:2] if type(envelope) is tuple else type(envelope))
+        answer = None if type(envelope) is Open else system.deliver(*envelope)
+        try:
+            envelope = machine.send(answer)
+        except StopIteration as ended:
+            assert ended.value is False  # there was no room for another channel
+            break
+    assert seen == [("user", 0), ("user", 1), ("user", 2), ("topic", 1), Open, ("topic", 1)]
+    assert not system.clusters

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from overstory.kernels import tamara as kernel
+from overstory.kernels import tamara, tamara_channels, tamara_estimates, tamara_state, tamara_updates
 from overstory.planners.topics.clustering import alone, covered, direct_of, overall
 from overstory.planners.topics.costs import SCRIBE_AVERAGE, Costs, linear, on_curve
 from overstory.planners.topics.demand import Demand, lower_bound
@@ -21,9 +21,14 @@ TABLE_2 = {  # units of the charts that the printed shares stand for: Scribe's m
     "frequent": (80, 32, 21, 37, (-73.75, 15.62, -48.21)),
     "infrequent": (80, 4, 9, 10, (-88.75, 150.0, -77.38)),
 }
+TABLE_3 = {  # of Scribe, static clusters, Tamara and k-means: maintenance and dissemination; and the printed shares
+    "average": ((80, 12), (36, 29), (24, 24), (29, 13), (-29.34, -47.82, -54.34)),
+    "frequent": ((80, 33), (60, 46), (26, 43), (30, 37), (-6.2, -38.9, -40.7)),
+    "infrequent": ((80, 4), (29, 12), (3, 15), (28, 4), (-51.2, -78.57, -61.9)),
+}
 
 
-def state_with(users: int, topics: int) -> kernel.Tamara:
+def state_with(users: int, topics: int) -> tamara_state.Tamara:
     return empty_state(users, np.full(topics, 0.1), LINEAR, Rules(), 4)
 
 
@@ -32,7 +37,7 @@ def test_adding_a_topic_pays_from_911_users_on() -> None:
     state = state_with(1, 2)
 
     def added(common: float) -> float:
-        return kernel.adding(state, 10_000, 1, 0.1, 5_000, common)
+        return tamara_estimates.adding(state, 10_000, 1, 0.1, 5_000, common)
 
     assert added(910) == pytest.approx(0.1)
     assert added(911) == pytest.approx(-1.0)
@@ -42,7 +47,7 @@ def test_adding_a_topic_pays_from_911_users_on() -> None:
 
 
 def test_the_coin_of_911_subscriptions() -> None:
-    assert kernel.coin(0.99, 911.0) == pytest.approx(0.005042, abs=5e-7)
+    assert tamara_estimates.coin(0.99, 911.0) == pytest.approx(0.005042, abs=5e-7)
 
 
 @pytest.mark.parametrize(("shared", "threshold", "below", "above"), [(80, 79.11, 79, 80), (7, 466.06, 466, 467)])
@@ -52,7 +57,7 @@ def test_merging_pays_from_a_number_of_common_users_on(shared: int, threshold: f
 
     def merged(common: float) -> float:
         widths = np.array([20.0 + shared, 20.0 + shared, 40.0 + shared])
-        return kernel.merging(state, np.array([200 + common, 200 + common]), widths, 0.1 * widths, common)
+        return tamara_estimates.merging(state, np.array([200 + common, 200 + common]), widths, 0.1 * widths, common)
 
     exact = (0.1 * 8000 - shared * 1.1) / (0.1 * shared + 1)
     assert exact == pytest.approx(threshold, abs=0.005)
@@ -67,12 +72,12 @@ def test_a_cluster_is_joined_for_enough_of_its_topics() -> None:
     for wanted in range(1, 12):
         state = empty_state(1, np.full(12, 0.1), LINEAR, Rules(), 4)
         for topic in range(12):
-            kernel.put_topic(state, 0, topic)
+            tamara_channels.put_topic(state, 0, topic)
         for topic in range(1, wanted):
             state.wants[0, topic] = 1
-            kernel.subscribe(state, 0, topic)
-        assert kernel.joining(state, 0, 0, 0) == pytest.approx(1 - wanted + 0.1 * (12 - wanted))
-        assert (kernel.joining(state, 0, 0, 0) < 0) == (wanted > (1 + 0.1 * 12) / 1.1)
+            tamara_channels.subscribe(state, 0, topic)
+        assert tamara.joining(state, 0, 0, 0) == pytest.approx(1 - wanted + 0.1 * (12 - wanted))
+        assert (tamara.joining(state, 0, 0, 0) < 0) == (wanted > (1 + 0.1 * 12) / 1.1)
 
 
 @pytest.mark.parametrize("model", TABLE_2)
@@ -87,13 +92,24 @@ def test_the_printed_shares_are_those_of_whole_units(model: str) -> None:
     assert share == pytest.approx({"average": 0.8791, "frequent": 0.7142, "infrequent": 0.9524}[model], abs=1e-4)
 
 
+@pytest.mark.parametrize("model", TABLE_3)
+def test_the_shares_of_table_3_are_those_of_whole_units(model: str) -> None:
+    """Static clusters, Tamara and k-means after a shift, and the share of maintenance in Scribe's cost."""
+    scribe, *others, printed = TABLE_3[model]
+    for (maintenance, dissemination), share in zip(others, printed, strict=True):
+        whole = 100 * ((maintenance + dissemination) / sum(scribe) - 1)
+        assert whole == pytest.approx(share, abs=0.11)
+    expected = {"average": 0.8695, "frequent": 0.708, "infrequent": 0.9524}[model]
+    assert scribe[0] / sum(scribe) == pytest.approx(expected, abs=1e-4)
+
+
 def test_at_least_one_coin_wins_as_often_as_it_should() -> None:
     """So many tosses as the threshold is, many times over: the share of runs without a win is at most 1 - φ."""
     draws = np.array([0, 7], np.uint64)
     for phi, threshold in ((0.9, 5), (0.5, 40), (0.99, 3)):
-        omega = kernel.coin(phi, float(threshold))
+        omega = tamara_estimates.coin(phi, float(threshold))
         assert 1 - (1 - omega) ** threshold >= phi - 1e-12
-        lost = sum(all(kernel.uniform(draws) >= omega for _ in range(threshold)) for _ in range(4000))
+        lost = sum(all(tamara_state.uniform(draws) >= omega for _ in range(threshold)) for _ in range(4000))
         assert lost / 4000 == pytest.approx(1 - phi, abs=4 * np.sqrt(phi * (1 - phi) / 4000))
 
 
@@ -113,19 +129,19 @@ def test_every_local_estimate_is_the_full_difference(seed: int, linear_costs: bo
     settle(state, demand._replace(rates=state.rate), covered(demand, costs_for(demand), clusters))
 
     def cost() -> float:
-        return sum(kernel.overall(state))
+        return sum(tamara_state.overall(state))
 
     before = cost()
     for user in range(9):
         for cluster in np.flatnonzero(state.width).tolist():
             if not state.member[cluster, user]:
-                told = kernel.joining(state, user, cluster, -1)
-                kernel.join(state, user, cluster)
+                told = tamara.joining(state, user, cluster, -1)
+                tamara_channels.join(state, user, cluster)
                 assert cost() - before == pytest.approx(told, abs=1e-9)
                 before = cost()
                 if state.size[cluster] > 1:
-                    told = kernel.leaving(state, user, cluster)
-                    kernel.leave(state, user, cluster)
+                    told = tamara.leaving(state, user, cluster)
+                    tamara_channels.leave(state, user, cluster)
                     assert cost() - before == pytest.approx(told, abs=1e-9)
                     before = cost()
     for cluster in np.flatnonzero(state.width).tolist():
@@ -134,17 +150,17 @@ def test_every_local_estimate_is_the_full_difference(seed: int, linear_costs: bo
                 members = state.rows[cluster, : state.size[cluster]]
                 common = float(state.direct[members, topic].sum())
                 numbers = int(state.size[cluster]), int(state.width[cluster]), float(state.rate[topic])
-                told = kernel.adding(state, *numbers, int(state.fans[topic]), common)
-                kernel.add_topic(state, cluster, topic)
+                told = tamara_estimates.adding(state, *numbers, int(state.fans[topic]), common)
+                tamara_updates.add_topic(state, cluster, topic)
                 assert cost() - before == pytest.approx(told, abs=1e-9)
                 before = cost()
     used = np.flatnonzero(state.width).tolist()
     if len(used) > 1:
         one, other = used[:2]
         common = float(np.sum(state.member[one].astype(bool) & state.member[other].astype(bool)))
-        told = kernel.merging_two(state, one, other, common)
+        told = tamara_estimates.merging_two(state, one, other, common)
         direct = state.direct.copy()
-        kernel.merge(state, one, other)
+        tamara_updates.merge(state, one, other)
         if (direct == state.direct).all():  # else users also drop what the union now brings, and it pays more
             assert cost() - before == pytest.approx(told, abs=1e-9)
         else:
@@ -155,9 +171,40 @@ def test_every_local_estimate_is_the_full_difference(seed: int, linear_costs: bo
         before = cost()
         common = float(np.sum(state.direct[:, one].astype(bool) & state.direct[:, other].astype(bool)))
         sizes = [(float(state.rate[topic]), int(state.fans[topic])) for topic in (one, other)]
-        told = kernel.pairing(state, *sizes[0], *sizes[1], common)
-        kernel.create(state, one, other)
+        told = tamara_estimates.pairing(state, *sizes[0], *sizes[1], common)
+        tamara_updates.create(state, one, other)
         assert cost() - before == pytest.approx(told, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=some.integers(0, 10**6), linear_costs=some.booleans())
+def test_what_it_saves_that_a_topic_goes_or_a_cluster_ends_is_the_full_difference(
+    seed: int, linear_costs: bool
+) -> None:
+    draw = np.random.default_rng(seed)
+    demand, _ = random_demand(draw, 9, 6)
+    costs = costs_for(demand) if linear_costs else curved(9, 6)
+    state = empty_state(9, demand.rates + 0.25, costs, Rules(sampled=EVERYONE), 12)
+    clusters = [sorted(draw.choice(6, draw.integers(3, 6), replace=False).tolist()) for _ in range(3)]
+    settle(state, demand._replace(rates=state.rate), covered(demand, costs_for(demand), clusters))
+
+    def lacking(cluster: int, topic: int) -> int:
+        members = state.rows[cluster, : state.size[cluster]].tolist()
+        return sum(
+            bool(state.wants[user, topic]) and not tamara_channels.brings(state, user, topic, cluster)
+            for user in members
+        )
+
+    for cluster in np.flatnonzero(state.width).tolist():
+        before, topic = sum(tamara_state.overall(state)), int(state.topics[cluster, 0])
+        told = tamara_estimates.removing(state, cluster, topic, float(lacking(cluster, topic)))
+        tamara_updates.remove_topic(state, cluster, topic)
+        assert sum(tamara_state.overall(state)) - before == pytest.approx(told, abs=1e-9)
+        before = sum(tamara_state.overall(state))
+        topics = state.topics[cluster, : state.width[cluster]].tolist()
+        told = tamara_estimates.destroying(state, cluster, np.array([float(lacking(cluster, each)) for each in topics]))
+        tamara_updates.destroy(state, cluster)
+        assert sum(tamara_state.overall(state)) - before == pytest.approx(told, abs=1e-9)
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -180,7 +227,7 @@ def test_the_overall_cost_is_that_of_the_meter(seed: int, tmp_path_factory: pyte
     def agreed() -> None:
         found = clustering_of(state)
         expected = overall_by_sets(demand, costs_for(demand), found)
-        assert kernel.overall(state) == pytest.approx(expected)
+        assert tamara_state.overall(state) == pytest.approx(expected)
         assert tuple(overall(demand, costs_for(demand), found)) == pytest.approx(expected)
         held = [found.held[found.held_offsets[user] : found.held_offsets[user + 1]] for user in kept.tolist()]
         offsets = np.concatenate([[0], np.cumsum([len(each) for each in held])])
@@ -192,18 +239,18 @@ def test_the_overall_cost_is_that_of_the_meter(seed: int, tmp_path_factory: pyte
     for cluster in np.flatnonzero(state.width).tolist():
         strangers = [user for user in wanting if not state.member[cluster, user]]
         if strangers:
-            kernel.join(state, strangers[0], cluster)
+            tamara_channels.join(state, strangers[0], cluster)
             agreed()
         absent = np.flatnonzero(state.inside[cluster] == 0).tolist()
         if absent:
-            kernel.add_topic(state, cluster, absent[0])
+            tamara_updates.add_topic(state, cluster, absent[0])
             agreed()
     used = np.flatnonzero(state.width).tolist()
     if len(used) > 1:
-        kernel.merge(state, *used[:2])
+        tamara_updates.merge(state, *used[:2])
         agreed()
     if used:
-        kernel.remove_topic(state, used[0], int(state.topics[used[0], 0]))
+        tamara_updates.remove_topic(state, used[0], int(state.topics[used[0], 0]))
         agreed()
 
 

@@ -61,7 +61,7 @@ def test_clusters_of_a_base_stay(scenario: Scenario, costs: dict[str, float]) ->
     assert bench.score(plan).cost == pytest.approx(costs["topic-search"], rel=0.05)
     given: dict[str, Value] = {"seeded": True}
     seeded = make_plan("tamara", scenario, bench, given, seed=1)
-    assert bench.score(seeded).cost == pytest.approx(costs["topic-search"], rel=1e-9)
+    assert costs["topic-search"] <= bench.score(seeded).cost <= costs["tamara"]
 
 
 def test_what_is_asked_for_wrongly_is_said(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 
 from overstory.lab import topic_cells
 from overstory.lab.experiment import BySeed, Experiment, Figure, Measure, Parameters, Row, Settings
-from overstory.lab.measuring import excess, lines, relative, savings, where
+from overstory.lab.measuring import excess, lines, relative, savings
 from overstory.lab.topic_cells import (
     K_MEANS,
     K_MEANS_GREEDY,
@@ -18,6 +18,7 @@ from overstory.lab.topic_cells import (
     TEN_MEANS,
     beyond,
     column,
+    curves,
     ratio,
     saved,
     seeds,
@@ -77,10 +78,14 @@ MEASURES: dict[str, Measure] = {
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
     keys = ("frequency", "seed")
-    told = relative(where(rows), "cost", {"way": SCRIBE}, keys)
+    told = relative([row for row in rows if "way" in row], "cost", {"way": SCRIBE}, keys)
     numbered = [row | {"model": MODELS.index(str(row["frequency"]))} for row in told if row["frequency"] in MODELS]
     title = "Overall cost by model (0 average, 1 frequent, 2 infrequent)"
-    return [Figure("topics-join", title, "model", "of Scribe's", lines(numbered, "model", "cost", "way", WAYS))]
+    models = Figure("topics-join", title, "model", "of Scribe's", lines(numbered, "model", "cost", "way", WAYS))
+    return [
+        models,
+        *(curves(rows, f"topics-join-{each}", f"Users join, {each} events", frequency=each) for each in MODELS),
+    ]
 
 
 EXPERIMENT = Experiment(

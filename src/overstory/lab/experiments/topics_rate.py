@@ -6,7 +6,7 @@ from functools import partial
 from overstory.lab import topic_cells
 from overstory.lab.experiment import Experiment, Figure, Measure, Parameters, Row, Settings
 from overstory.lab.measuring import lines
-from overstory.lab.topic_cells import LITERALLY, SCRIBE, TAMARA, column, seeds
+from overstory.lab.topic_cells import LITERALLY, SCRIBE, TAMARA, column, curves, seeds
 from overstory.lab.topics import NOISE
 
 DAYS = {"two-months": 61, "two-weeks": 14, "day": 1}
@@ -43,7 +43,8 @@ MEASURES: dict[str, Measure] = {
 def figures(rows: Sequence[Row]) -> list[Figure]:
     mine = [row for row in rows if row.get("with_effort") is not None]
     told = lines(mine, "days", "with_effort", "way")
-    return [Figure("topics-rate", "Cost with the effort of clusters", "days", "of the cost without", told, log_x=True)]
+    whole = Figure("topics-rate", "Cost with the effort of clusters", "days", "of the cost without", told, log_x=True)
+    return [whole, *(curves(rows, f"topics-rate-{each}", f"Users join: {each}", period=each) for each in DAYS)]
 
 
 EXPERIMENT = Experiment(

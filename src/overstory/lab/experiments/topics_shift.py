@@ -1,10 +1,10 @@
 """Table 3 and Figs. 7(b) and 8 of Milo et al.: users change their interests to other natural clusters, or to none."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from overstory.lab import topic_cells
-from overstory.lab.experiment import Experiment, Measure, Parameters, Settings
+from overstory.lab.experiment import Experiment, Figure, Measure, Parameters, Row, Settings
 from overstory.lab.topic_cells import (
     K_MEANS,
     K_MEANS_GREEDY,
@@ -18,6 +18,7 @@ from overstory.lab.topic_cells import (
     TAMARA,
     TEN_MEANS,
     column,
+    curves,
     ratio,
     saved,
     seeds,
@@ -31,7 +32,7 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
     size: Settings = {"users": 300, "topics": 60, "natural_clusters": 5} if quick else {"users": 3000, "topics": 120}
     for seed in seeds(quick):
         for model in (*MODELS, "printed"):
-            for shift in ("interests", "uniform") if model == "average" else ("interests",):
+            for shift in ("interests", "uniform", "rates") if model == "average" else ("interests",):
                 yield {
                     **size,
                     "frequency": model,
@@ -70,11 +71,21 @@ MEASURES: dict[str, Measure] = {
     "average_tamara_over_ten_means": partial(
         ratio, way=TAMARA, other=TEN_MEANS, frequency="average", shift="interests"
     ),
+    "rates_tamara_over_static": partial(ratio, way=TAMARA, other=STATIC, shift="rates"),
+    "rates_seeded_over_static": partial(ratio, way=SEEDED, other=STATIC, shift="rates"),
     "uniform_tamara_over_static": partial(ratio, way=TAMARA, other=STATIC, shift="uniform"),
     "seeded_cost_with_effort_over_cost": partial(
         column, value="with_effort", way=SEEDED, frequency="average", shift="interests"
     ),
 }
+
+
+def figures(rows: Sequence[Row]) -> list[Figure]:
+    drawn = [
+        curves(rows, f"topics-shift-{model}", f"Interests shift, {model} events", frequency=model, shift="interests")
+        for model in MODELS
+    ]
+    return [*drawn, curves(rows, "topics-shift-uniform", "Interests become uniform", shift="uniform")]
 
 
 EXPERIMENT = Experiment(
@@ -86,4 +97,5 @@ EXPERIMENT = Experiment(
     "Table 3, Figs. 7(b) and 8",
     parameters={"noise": NOISE},
     measures=MEASURES,
+    figures=figures,
 )

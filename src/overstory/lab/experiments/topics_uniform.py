@@ -5,7 +5,7 @@ from functools import partial
 
 from overstory.lab import topic_cells
 from overstory.lab.experiment import Experiment, Parameters, Settings
-from overstory.lab.topic_cells import K_MEANS, LITERALLY, SCRIBE, SEARCH, TAMARA, TCO, column, ratio, seeds
+from overstory.lab.topic_cells import K_MEANS, LITERALLY, SCRIBE, SEARCH, TAMARA, TCO, column, curves, ratio, seeds
 
 
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
@@ -34,4 +34,5 @@ EXPERIMENT = Experiment(
         "connected_overlay_over_scribe": partial(ratio, way=TCO, other=SCRIBE),
         "topic_search_over_scribe": partial(ratio, way=SEARCH, other=SCRIBE),
     },
+    figures=lambda rows: [curves(rows, "topics-uniform", "Users with uniform interests join")],
 )

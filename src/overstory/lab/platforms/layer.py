@@ -5,9 +5,11 @@ nodes and repairs included, can be set beside what the cost model says.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from overstory.lab.platforms.platform import Platform
-from overstory.planners.topics.core.entities import Cluster, Topic, User
+from overstory.planners.topics.core.managers import Message
+from overstory.planners.topics.core.messages import CLUSTER, Join, Leave
 from overstory.planners.topics.core.system import System
 
 
@@ -19,37 +21,30 @@ class Layered(System):
 
     def over(self, platform: Platform) -> "Layered":
         self.platform = platform
-        for topic in range(len(self.topics)):
+        for topic in self.entities.topics:
             platform.create(topic)
         return self
 
-    def _channel(self, cluster: Cluster) -> int:
-        return len(self.topics) + cluster.number
+    def channel(self, role: str, number: int) -> int:
+        """The platform's channel of a topic or a cluster."""
+        return len(self.entities.topics) + number if role == CLUSTER else number
 
-    def subscribe(self, one: User, topic: int) -> None:
-        super().subscribe(one, topic)
-        self.carried += self.platform.subscribe(one.number, topic)
-
-    def unsubscribe(self, one: User, topic: int) -> None:
-        super().unsubscribe(one, topic)
-        self.carried += self.platform.unsubscribe(one.number, topic)
-
-    def join(self, one: User, cluster: Cluster) -> None:
-        self.platform.create(self._channel(cluster))
-        self.carried += self.platform.subscribe(one.number, self._channel(cluster))
-        super().join(one, cluster)
-
-    def quit(self, one: User, cluster: Cluster) -> None:
-        super().quit(one, cluster)
-        self.carried += self.platform.unsubscribe(one.number, self._channel(cluster))
+    def deliver(self, role: str, number: int, message: Message) -> Any:
+        """As ``System`` does; a subscription is the platform's as well."""
+        if isinstance(message, Join):
+            self.platform.create(self.channel(role, number))
+            self.carried += self.platform.subscribe(message.user, self.channel(role, number))
+        elif isinstance(message, Leave):
+            self.carried += self.platform.unsubscribe(message.user, self.channel(role, number))
+        return super().deliver(role, number, message)
 
     def delivered(self, topic: int) -> tuple[set[int], int]:
         """Who shows an event of the topic, and the platform's messages for it."""
-        one: Topic = self.topics[topic]
-        channels: Iterable[int] = [topic, *(len(self.topics) + number for number in sorted(one.clusters))]
+        one = self.entities.topics[topic]
+        channels: Iterable[int] = [topic, *(self.channel(CLUSTER, number) for number in sorted(one.clusters))]
         shown, messages = set(), 0
         for channel in channels:
             published = self.platform.publish(channel)
             messages += published.messages
-            shown |= {node for node in published.nodes if self.users[node].keeps(topic)}
+            shown |= {node for node in published.nodes if topic in self.entities.users[node].wants}
         return shown, messages

@@ -25,5 +25,17 @@ class Platform(Protocol):
     def keep_alives(self) -> int:
         """What a maintenance interval takes, of all channels."""
 
-    def fail(self, nodes: Iterable[int]) -> int:
-        """Nodes go without a word; the others repair what they had to do with them."""
+    def crash(self, nodes: Iterable[int]) -> None:
+        """Nodes go without a word: until the next repair they take nothing in and pass nothing on."""
+
+    def repair(self) -> int:
+        """The keep-alives of an interval have told who is gone; the others repair what they had to do with them."""
+
+    def come_back(self, node: int) -> int:
+        """A node that had crashed is there again, with no subscription."""
+
+
+def fail(platform: Platform, nodes: Iterable[int]) -> int:
+    """Nodes crash, and the others repair at once."""
+    platform.crash(nodes)
+    return platform.repair()

@@ -49,6 +49,7 @@ class Routers:
         self.live: dict[tuple[int, int], int] = {}
         self.events = 0
         self.nodes = nodes
+        self.gone: set[int] = set()  # crashed, and not yet missed
 
     def create(self, channel: int) -> int:
         self.channels.add(channel)
@@ -95,12 +96,19 @@ class Routers:
         self.events += 1
         self.wiring.publish(0, FIRST_NODE - 1, self.events, dict(topic_attributes(f"c{channel}")))
         self.wiring.settle()
-        return Published(frozenset(self.wiring.got), 1 + self.wiring.frames - before)
+        return Published(frozenset(self.wiring.got - self.gone), 1 + self.wiring.frames - before)
 
     def keep_alives(self) -> int:
         """Entries of all forwarding tables: each is renewed in each interval."""
         return sum(router.statistics().entries for router in self.wiring.routers.values())
 
-    def fail(self, nodes: Iterable[int]) -> int:
-        gone = set(nodes)
+    def crash(self, nodes: Iterable[int]) -> None:
+        self.gone |= set(nodes)
+
+    def repair(self) -> int:
+        """A broker ends the subscriptions of a client that no longer answers."""
+        gone, self.gone = self.gone, set()
         return sum(self.unsubscribe(*key) for key in sorted(self.live) if key[0] in gone)
+
+    def come_back(self, node: int) -> int:
+        return 0

@@ -1,8 +1,9 @@
 """Scribe (Castro et al., 2002) over Pastry: a tree for each channel, the union of the routes of its subscribers to the
 node that its key belongs to. Nodes on the way that are no subscribers help, and leave once nobody is below them.
 
-A keep-alive goes along each link of each tree in each interval. A node whose parent has failed subscribes anew, and
-takes what is below it along; a channel whose root has failed moves to the node that its key then belongs to.
+A keep-alive goes along each link of each tree in each interval. Until then what is below a crashed node gets nothing.
+A node whose parent has crashed subscribes anew, and takes what is below it along. A channel whose root has crashed
+moves to the node that its key then belongs to, and so it does when a nearer node comes.
 """
 
 from collections.abc import Iterable
@@ -33,6 +34,7 @@ class Scribe:
     def __init__(self, nodes: int, salt: int = 0) -> None:
         self.pastry = Pastry(nodes, salt)
         self.trees: dict[int, Tree] = {}
+        self.gone: set[int] = set()  # crashed, and not yet missed
 
     def create(self, channel: int) -> int:
         self.trees.setdefault(channel, Tree(self.pastry.root(self._key(channel))))
@@ -98,6 +100,8 @@ class Scribe:
         ahead, reached, messages = [tree.root], set(), 1  # the publisher tells the root
         while ahead:
             node = ahead.pop()
+            if node in self.gone:
+                continue
             reached.add(node)
             messages += len(tree.children[node])
             ahead += sorted(tree.children[node])
@@ -109,11 +113,33 @@ class Scribe:
     def keep_alives(self) -> int:
         return sum(len(tree.parent) for tree in self.trees.values())
 
-    def fail(self, nodes: Iterable[int]) -> int:
-        gone = sorted(set(nodes) & self.pastry.id_of.keys())
-        for node in gone:
+    def crash(self, nodes: Iterable[int]) -> None:
+        for node in sorted(set(nodes) & self.pastry.id_of.keys()):
             self.pastry.fail(node)
-        return sum(self._repaired(channel, tree, set(gone)) for channel, tree in self.trees.items())
+            self.gone.add(node)
+
+    def repair(self) -> int:
+        gone, self.gone = self.gone, set()
+        return sum(self._repaired(channel, tree, gone) for channel, tree in self.trees.items()) if gone else 0
+
+    def come_back(self, node: int) -> int:
+        """Channels whose keys are now nearest to the node move to it."""
+        self.pastry.join(node)
+        return sum(
+            self._moved(tree, node) for channel, tree in self.trees.items() if self._root(channel) == node != tree.root
+        )
+
+    def _root(self, channel: int) -> int:
+        return self.pastry.root(self._key(channel))
+
+    def _moved(self, tree: Tree, node: int) -> int:
+        """The old root is the new one's child, if anybody needs it."""
+        above, old = tree.parent.pop(node, None), tree.root
+        if above is not None:
+            tree.children[above].discard(node)
+        tree.children.setdefault(node, set()).add(old)
+        tree.parent[old], tree.root = node, node
+        return 1 + self._prune(tree, old)
 
     def _repaired(self, channel: int, tree: Tree, gone: set[int]) -> int:
         orphans = set()

@@ -5,8 +5,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels import tamara as kernel
-from overstory.kernels.tamara import ADD, COCHRAN, DROP, LITERAL, RATE, RECOVERING, Tamara
+from overstory.kernels.tamara import run
+from overstory.kernels.tamara_channels import has, join, put_topic, subscribe
+from overstory.kernels.tamara_state import (
+    ADD,
+    COCHRAN,
+    DROP,
+    KINDS,
+    LITERAL,
+    RATE,
+    RECOVERING,
+    UPDATES,
+    Tamara,
+    overall,
+)
 from overstory.planners.topics.clustering import Clustering, Overall
 from overstory.planners.topics.costs import Costs
 from overstory.planners.topics.demand import Demand
@@ -27,6 +39,10 @@ class Changes(NamedTuple):
     users: Ints
     topics: Ints
     rates: Floats
+
+    def part(self, first: int, last: int) -> "Changes":
+        some = slice(first, last)
+        return Changes(self.times[some], self.kinds[some], self.users[some], self.topics[some], self.rates[some])
 
 
 class Rules(NamedTuple):
@@ -52,11 +68,11 @@ class Replay(NamedTuple):
 
     @property
     def messages(self) -> dict[str, int]:
-        return dict(zip(kernel.KINDS, self.state.messages.tolist(), strict=True))
+        return dict(zip(KINDS, self.state.messages.tolist(), strict=True))
 
     @property
     def updates(self) -> dict[str, int]:
-        return dict(zip(kernel.UPDATES, self.state.updates.tolist(), strict=True))
+        return dict(zip(UPDATES, self.state.updates.tolist(), strict=True))
 
 
 def empty_state(users: int, rates: Floats, costs: Costs, rules: Rules, clusters: int | None = None) -> Tamara:
@@ -103,8 +119,10 @@ def empty_state(users: int, rates: Floats, costs: Costs, rules: Rules, clusters:
         sampled=float(rules.sampled),
         mode=int(rules.mode),
         draws=np.array([0, rules.seed], np.uint64),
-        messages=counts(len(kernel.KINDS)),
-        updates=counts(len(kernel.UPDATES)),
+        messages=counts(len(KINDS)),
+        updates=counts(len(UPDATES)),
+        reasons=counts(2 * room + 8, 3),
+        pending=counts(1),
     )
 
 
@@ -112,14 +130,14 @@ def settle(state: Tamara, demand: Demand, found: Clustering) -> None:
     """Puts everyone into the state as a clustering has them, without messages."""
     for cluster, topics in enumerate(found.sets()):
         for topic in topics:
-            kernel.put_topic(state, cluster, topic)
+            put_topic(state, cluster, topic)
     state.wants[demand.user_of, demand.topics] = 1
     for user in range(demand.users):
         for cluster in found.held[found.held_offsets[user] : found.held_offsets[user + 1]].tolist():
-            kernel.join(state, user, cluster)
+            join(state, user, cluster)
         for topic in demand.topics[demand.offsets[user] : demand.offsets[user + 1]].tolist():
-            if not kernel.has(state, user, topic):
-                kernel.subscribe(state, user, topic)
+            if not has(state, user, topic):
+                subscribe(state, user, topic)
     state.messages[:] = 0
 
 
@@ -147,7 +165,7 @@ def replayed(state: Tamara, changes: Changes, looks: int = 1) -> Replay:
     start = 0
     for end, time in ends:
         some = slice(start, end)
-        kernel.run(
+        run(
             state,
             changes.kinds[some].astype(np.int64),
             changes.users[some].astype(np.int64),
@@ -155,7 +173,7 @@ def replayed(state: Tamara, changes: Changes, looks: int = 1) -> Replay:
             changes.rates[some].astype(np.float64),
         )
         start = end
-        costs.append(Overall(*kernel.overall(state)))
+        costs.append(Overall(*overall(state)))
         messages.append(int(state.messages.sum()))
         clusters.append(int(np.count_nonzero(state.width)))
         popularity = state.wants.sum(axis=0, dtype=np.int64)

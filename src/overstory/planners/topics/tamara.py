@@ -1,6 +1,7 @@
 """Tamara, replayed: the history of a scenario's interests, change by change, as the paper's algorithm meets it.
 
-A scenario without a history has one drawn: users come in some order, and declare their interests one by one.
+A scenario without a history has one drawn: users come in some order, and declare their interests one by one. With
+``seeded`` it begins with the clusters of topic-search, which also corrects it; see ``seeding``.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
 from overstory.planners.steps import Steps
+from overstory.planners.topics.clustering import Clustering
 from overstory.planners.topics.costs import Costs
 from overstory.planners.topics.demand import Demand, asked_in
 from overstory.planners.topics.history import changes_in
@@ -26,8 +28,8 @@ from overstory.planners.topics.replaying import (
     clustering_of,
     empty_state,
     replayed,
-    settle,
 )
+from overstory.planners.topics.seeding import Search, at_the_beginning, seeded
 from overstory.planners.topics.topic_search import PARTNERS, searched
 
 Tables = dict[str, pa.Table]
@@ -56,13 +58,20 @@ def _plan(
     asked = asked_in(scenario, pipeline)
     sampled = EVERYONE if parameters["surveys"] == "everyone" else float(str(parameters["surveys"]))
     rules = Rules(mode, sampled=sampled, seed=seed)
-    state = empty_state(asked.demand.users, asked.demand.rates, asked.costs, rules)
+    changes = changes_in(scenario, asked) or joins(asked.demand, seed)
     if parameters["seeded"]:
-        partners = pipeline.partners(scenario, asked.demand.both_ways(), PARTNERS)
-        settle(state, asked.demand, searched(asked.demand, asked.costs, partners, seed))
+        before, later = at_the_beginning(changes, asked.demand.users, asked.demand.rates)
+        done = seeded(before, later, asked.costs, rules, _search(scenario, pipeline, asked.costs, seed))
     else:
-        replayed(state, changes_in(scenario, asked) or joins(asked.demand, seed))
-    return planned(scenario, pipeline, base, asked, clustering_of(state), "tamara")
+        done = replayed(empty_state(asked.demand.users, asked.demand.rates, asked.costs, rules), changes)
+    return planned(scenario, pipeline, base, asked, clustering_of(done.state), "tamara")
+
+
+def _search(scenario: Scenario, pipeline: Steps, costs: Costs, seed: int) -> Search:
+    def found(demand: Demand) -> Clustering:
+        return searched(demand, costs, pipeline.partners(scenario, demand.both_ways(), PARTNERS), seed)
+
+    return found
 
 
 def joins(demand: Demand, seed: int) -> Changes:

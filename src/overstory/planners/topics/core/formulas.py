@@ -102,6 +102,23 @@ def merging(costs: Tables, one: Side, other: Side, width: int, load: float, comm
     return after + load * (costs.notify + at(costs.deliver, together)) - before
 
 
+def removing(costs: Tables, cluster: Side, rate: float, fans: int, wanted: float) -> float:
+    found = costs.associate[cluster.width - 1] - costs.associate[cluster.width]
+    found -= rate * (costs.notify + costs.deliver[cluster.size])
+    found += at(costs.maintain, fans + wanted) - costs.maintain[fans]
+    return found + rate * (at(costs.deliver, fans + wanted) - costs.deliver[fans])
+
+
+def destroying(costs: Tables, cluster: Side, topics: Sequence[tuple[float, int, float]]) -> float:
+    """``topics`` are rates, direct subscribers, and how many more would be."""
+    found = -costs.associate[cluster.width] - costs.maintain[cluster.size]
+    found -= cluster.load * (costs.notify + costs.deliver[cluster.size])
+    for rate, fans, lacking in topics:
+        found += at(costs.maintain, fans + lacking) - costs.maintain[fans]
+        found += rate * (at(costs.deliver, fans + lacking) - costs.deliver[fans])
+    return found
+
+
 def add_threshold(costs: Tables, cluster: Side, rate: float, fans: int) -> float:
     """The fewest common subscribers that make adding the topic to the cluster pay."""
     low, high = 0, fans

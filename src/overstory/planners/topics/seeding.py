@@ -1,0 +1,93 @@
+"""Tamara seeded by topic-search, and corrected by it as interests drift.
+
+The online algorithm begins with the clusters that the search finds for the interests of the beginning. After each part
+of the changes but the last the search runs again, and its clusters are taken over if they are cheaper: every
+subscription that changes hands, and every association, is then a message.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from overstory.kernels.tamara_state import UPDATE, Tamara, overall
+from overstory.planners.topics.clustering import Clustering
+from overstory.planners.topics.costs import Costs
+from overstory.planners.topics.demand import Demand
+from overstory.planners.topics.replaying import (
+    ADD,
+    ROOM,
+    Changes,
+    Replay,
+    Rules,
+    Timeline,
+    empty_state,
+    replayed,
+    settle,
+)
+
+CORRECTIONS = 3  # times that the search runs again, evenly spread over the changes
+Floats = NDArray[np.float64]
+Search = Callable[[Demand], Clustering]
+
+
+def seeded(before: Demand, changes: Changes, costs: Costs, rules: Rules, search: Search, looks: int = 1) -> Replay:
+    """Replays changes from the clusters that the search finds for those who are there before, with corrections. There
+    are ``looks`` at the cost of each part of the changes."""
+    state = settled(before, costs, search(before), rules)
+    parts: list[Timeline] = []
+    for number, some in enumerate(_parts(changes, CORRECTIONS + 1)):
+        if number:
+            state = corrected(state, costs, rules, search)
+        parts.append(replayed(state, some, looks).timeline)
+    return Replay(state, _joined(parts))
+
+
+def settled(demand: Demand, costs: Costs, found: Clustering, rules: Rules) -> Tamara:
+    """A state in which everyone is subscribed as a clustering says."""
+    room = found.clusters + 3 * len(demand.rates) + ROOM
+    state = empty_state(demand.users, demand.rates, costs, rules, room)
+    settle(state, demand, found)
+    return state
+
+
+def corrected(state: Tamara, costs: Costs, rules: Rules, search: Search) -> Tamara:
+    """The state with the clusters that the search finds for the interests of now, if these are cheaper."""
+    demand = demand_in(state)
+    new = settled(demand, costs, search(demand), rules)
+    if sum(overall(new)) >= sum(overall(state)):
+        return state
+    changed = int(np.sum(new.direct != state.direct)) + int(state.held.sum()) + int(new.held.sum())
+    new.messages[:] = state.messages
+    new.messages[UPDATE] += changed + int(new.width.sum())
+    new.updates[:] = state.updates
+    new.draws[:] = state.draws
+    return new
+
+
+def demand_in(state: Tamara) -> Demand:
+    """Who wants what, and how often topics have events, at this moment."""
+    user, topic = np.nonzero(state.wants)
+    offsets = np.searchsorted(user, np.arange(len(state.wants) + 1))
+    return Demand(offsets, topic.astype(np.int32), state.rate.copy())
+
+
+def at_the_beginning(changes: Changes, users: int, rates: Floats) -> tuple[Demand, Changes]:
+    """Those interests with which a history begins, all at one time, and the changes that follow."""
+    count = int(np.searchsorted(changes.times, changes.times[0], side="right")) if len(changes.times) else 0
+    mine = changes.kinds[:count] == ADD
+    keys = np.unique(changes.users[:count][mine] * len(rates) + changes.topics[:count][mine])
+    user, topic = np.divmod(keys, len(rates))
+    first = Demand(np.searchsorted(user, np.arange(users + 1)), topic.astype(np.int32), rates)
+    return first, changes.part(count, len(changes.times))
+
+
+def _parts(changes: Changes, count: int) -> list[Changes]:
+    ends = np.linspace(0, len(changes.times), count + 1).astype(int)
+    return [changes.part(first, last) for first, last in pairwise(ends.tolist())]
+
+
+def _joined(parts: Sequence[Timeline]) -> Timeline:
+    columns = [np.concatenate([part[at] for part in parts]) for at in (0, 2, 3, 4)]
+    return Timeline(columns[0], tuple(cost for part in parts for cost in part.costs), *columns[1:])
