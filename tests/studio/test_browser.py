@@ -1,6 +1,7 @@
 """The page in a browser, at 12, 100, 500 and 5,000 brokers, wide and narrow, light and dark: nothing lies on another
 thing, everything that can be clicked answers, and it is small and ready soon."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from overstory.studio.subject import Subject
 from overstory.studio.trees import MOST_TREES
 from overstory.studio.views import PlanView
 
-from .pages import page_of
+from .pages import PLANNERS, QUICK, page_of
 from .test_report import SCORE, flow, grid, traffic
 
 CHROMIUM = shutil.which("chromium")
@@ -58,6 +59,14 @@ LAYOUT = """() => {
   }
   return found;
 }"""
+# A place on the screen in the middle of the widest line of a picture
+ON_A_LINE = """(name) => {
+  const svg = document.querySelector(name);
+  const lines = [...svg.querySelectorAll(".lines path, #traffic path")].filter((e) => e.getAttribute("d"));
+  const [, a, b, c, d] = lines.at(-1).getAttribute("d").match(/M(\\S+) (\\S+)L([\\d.]+) ([\\d.]+)/).map(Number);
+  const at = new DOMPoint((a + c) / 2, (b + d) / 2).matrixTransform(svg.getScreenCTM());
+  return [at.x, at.y];
+}"""
 PICTURE = (
     "() => [...document.querySelectorAll('svg[role=img]')].map((svg) => svg.outerHTML).join() + document.body.innerText"
 )
@@ -73,15 +82,20 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """Real plans up to 500 brokers; the largest page has traffic by chance on a grid, and as many trees as may be."""
+    """Real plans of every size; those of the largest network are of planners that are quick there."""
     folder = tmp_path_factory.mktemp("pages")
-    made = {size: page_of(folder, size) for size in SIZES if size < 5000}
+    return {size: page_of(folder, size, QUICK if size == max(SIZES) else PLANNERS) for size in SIZES}
+
+
+@pytest.fixture(scope="module")
+def largest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with as much on it as may be: traffic everywhere, four plans, as many trees as are shown."""
     network = grid(100, 50)
     trees = (flow(0, list(range(0, len(network.targets), 4)), list(range(5000))),) * MOST_TREES
     plans = [PlanView(f"plan {at}", 1.0, SCORE, traffic(network, at), trees) for at in range(4)]
-    made[5000] = folder / "page-5000.html"
-    write_report(made[5000], Subject("Five thousand", network, {"brokers": "5,000"}), plans, "overstory compare x")
-    return made
+    path = tmp_path_factory.mktemp("largest") / "page.html"
+    write_report(path, Subject("Five thousand", network, {"brokers": "5,000"}), plans, "overstory compare x")
+    return path
 
 
 def opened(browser: Browser, path: Path, width: int, scheme: Any) -> tuple[Page, list[str]]:
@@ -114,11 +128,12 @@ def test_nothing_overlaps(browser: Browser, pages: dict[int, Path], size: int, w
     page.context.close()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_it_is_small_and_ready_soon(browser: Browser, pages: dict[int, Path], size: int) -> None:
+@pytest.mark.parametrize("size", [*SIZES, None])
+def test_it_is_small_and_ready_soon(browser: Browser, pages: dict[int, Path], largest: Path, size: int | None) -> None:
     """Ready: what the browser's main thread has worked when the script has run, which no other process makes longer."""
-    assert pages[size].stat().st_size < MOST_BYTES
-    page, _ = opened(browser, pages[size], 1400, "light")
+    path = largest if size is None else pages[size]
+    assert path.stat().st_size < MOST_BYTES
+    page, _ = opened(browser, path, 1400, "light")
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.reload()
@@ -127,9 +142,8 @@ def test_it_is_small_and_ready_soon(browser: Browser, pages: dict[int, Path], si
     page.context.close()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_everything_answers(browser: Browser, pages: dict[int, Path], size: int) -> None:
-    page, wrong = opened(browser, pages[size], 1400, "light")
+def choices_answer(page: Page) -> None:
+    """Whatever is chosen changes what is seen, and nothing lies on another thing afterwards."""
     for chooser in ("#before", "#after", "#plan", "#chosen"):
         values = page.eval_on_selector(chooser, "e => [...e.options].map((option) => option.value)")
         now, shown = page.input_value(chooser), page.evaluate(PICTURE)
@@ -139,7 +153,15 @@ def test_everything_answers(browser: Browser, pages: dict[int, Path], size: int)
             after = page.evaluate(PICTURE)
             assert after != shown, (chooser, value)
             assert page.evaluate(COLLISIONS) == [], (chooser, value)
+            assert page.evaluate(LAYOUT) == [], (chooser, value)
             shown = after
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+@pytest.mark.parametrize("size", SIZES)
+def test_everything_answers(browser: Browser, pages: dict[int, Path], size: int, width: int, scheme: str) -> None:
+    page, wrong = opened(browser, pages[size], width, scheme)
+    choices_answer(page)
     for button in ("#nearer", "#farther", "#nearer", "#fit"):
         shown = page.evaluate(PICTURE)
         page.click(button)
@@ -149,6 +171,24 @@ def test_everything_answers(browser: Browser, pages: dict[int, Path], size: int)
     assert page.locator("#tip").is_visible()
     page.keyboard.press("Escape")
     assert page.locator("#tip").is_hidden()
+    assert wrong == []
+    page.context.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_pointed_at_is_told(browser: Browser, pages: dict[int, Path], size: int) -> None:
+    """On both sides and on the map, and within the window: a broker or region, which its links leave from."""
+    page, wrong = opened(browser, pages[size], 390, "light")
+    for picture, tip in (("#side-before", "#side-tip"), ("#side-after", "#side-tip"), ("#map", "#tip")):
+        shown = page.locator(picture)
+        shown.scroll_into_view_if_needed()
+        place = page.evaluate(ON_A_LINE, picture)
+        page.mouse.move(*place)
+        assert page.locator(tip).is_visible(), picture
+        told, box = page.inner_text(tip), page.locator(tip).bounding_box()
+        assert re.search(r"\d (B|kB|frames?)", told), told
+        assert box is not None
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
     assert wrong == []
     page.context.close()
 
@@ -173,8 +213,9 @@ def test_an_event_is_followed_hop_by_hop(browser: Browser, pages: dict[int, Path
     page.context.close()
 
 
-def test_pictures_are_saved(browser: Browser, pages: dict[int, Path], tmp_path: Path) -> None:
-    page, wrong = opened(browser, pages[12], 1400, "light")
+@pytest.mark.parametrize("size", [12, 5000])
+def test_pictures_are_saved(browser: Browser, pages: dict[int, Path], tmp_path: Path, size: int) -> None:
+    page, wrong = opened(browser, pages[size], 1400, "light")
     kinds = {"SVG": b"<svg", "PNG": b"\x89PNG"}
     for card in page.locator("[data-save]").all():
         for name, begins in kinds.items():

@@ -375,6 +375,8 @@ def test_the_page_opens_with_what_is_saved() -> None:
     assert saving([view(network, HOSTILE[0], cost=1.0, core=1.0)]).endswith(
         "; it is at most 25.0% above the least possible."
     )
+    assert saving([view(network, cost=1.0, core=1.0, gap=0.0)]).endswith("; it is the least possible.")
+    assert saving([view(network, gap=0.0004)]).endswith("; its core is less than 0.1% above the least possible.")
     assert "<script" not in saving([view(network, HOSTILE[0], cost=1.0)])
     assert saving([view(network, exceeded=("delay",))]) == "No plan keeps the limits."
     assert saving([]) == "There is no plan."

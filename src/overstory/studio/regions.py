@@ -14,6 +14,7 @@ FROM = 500  # brokers, from which on regions are drawn first
 MOST = 24  # regions
 LEAST_RADIUS, MOST_RADIUS = 9.0, 30.0
 GAP = 26.0  # between two regions, with room for a name
+MOST_STRETCHED = 1.8  # one axis relative to the other
 ROUNDS = 400  # of pushing
 
 
@@ -41,7 +42,8 @@ def regions_of(picture: Picture) -> Regions:
     linked, at = np.unique(keys[between], return_inverse=True)
     pair_of = np.full(len(ends), -1, np.int64)
     pair_of[between] = at.reshape(-1)
-    points = _apart(middles, radii, height_of(picture.points))
+    height = height_of(picture.points)
+    points = _apart(_spread(middles, height), radii, height)
     return Regions(
         _names(picture, of, sizes), of, points, radii, np.stack(np.divmod(linked, len(sizes)), axis=1), pair_of
     )
@@ -71,6 +73,16 @@ def _names(picture: Picture, of: Ints, sizes: Ints) -> list[str]:
     degrees = np.bincount(picture.pairs.reshape(-1), minlength=len(of))
     first = [int(np.flatnonzero(of == region)[np.argmax(degrees[of == region])]) for region in range(len(sizes))]
     return [picture.names[broker] for broker in first]
+
+
+def _spread(points: Floats, height: int) -> Floats:
+    """Over the whole picture, as middles lie closer together than brokers do; at most so much wider than tall."""
+    room = np.array([WIDTH, max(height, 1)]) - 2 * (MARGIN + MOST_RADIUS)
+    middle, extent = (points.min(axis=0) + points.max(axis=0)) / 2, np.ptp(points, axis=0)
+    scale = np.maximum(room, 0) / np.maximum(extent, 1e-9)
+    scale[0] = min(scale[0], MOST_STRETCHED * scale[1]) if extent[1] else scale[0]
+    scale[1] = min(scale[1], MOST_STRETCHED * scale[0]) if extent[0] else scale[1]
+    return np.asarray(np.array([WIDTH, height]) / 2 + (points - middle) * np.where(extent > 0, scale, 1))
 
 
 def _apart(points: Floats, radii: Floats, height: int) -> Floats:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from overstory.studio.text import aligned, escaped
 from overstory.studio.views import PlanView
 
+LEAST_TOLD = 0.001  # of a gap, as 0.0% would say that there is none
 FLOOD = "flood"  # nobody runs that, so it is no plan to save against if there is another
 
 
@@ -53,5 +54,8 @@ def _above(plan: PlanView) -> str:
     gap = plan.scorecard.gap
     if gap is None:
         return ""
-    what = "" if plan.scorecard.core == plan.scorecard.cost else "; its core"
-    return f"{what or '; it'} is at most {gap:.1%} above the least possible"
+    what = "it" if plan.scorecard.core == plan.scorecard.cost else "its core"
+    if gap <= 0:
+        return f"; {what} is the least possible"
+    far = "less than 0.1%" if gap < LEAST_TOLD else f"at most {gap:.1%}"
+    return f"; {what} is {far} above the least possible"

@@ -45,8 +45,9 @@ def side(picture: Picture, regions: Regions | None, loads: Ints, change: Ints, m
             for (x, y), radius in zip(regions.points.tolist(), regions.radii.tolist(), strict=True)
         )
     )
+    kind = "side" if regions is None else "side areas"
     return (
-        f'<svg id="side-{name}" class="side" viewBox="0 0 {WIDTH} {height_of(picture.points)}" role="img" '
+        f'<svg id="side-{name}" class="{kind}" viewBox="0 0 {WIDTH} {height_of(picture.points)}" role="img" '
         f'aria-label="The network with the traffic of the plan {name} the change"><g class="lines">{"".join(paths)}</g>'
         f'<g class="circles">{circles}</g><path class="dots" d="{dots}"/><g class="labels"></g></svg>'
     )
@@ -57,7 +58,8 @@ def sides(picture: Picture, regions: Regions | None, plans: Sequence[PlanView]) 
     loads = [loads_in(picture, regions, plan) for plan in plans]
     most = max((int(each.max(initial=0)) for each in loads), default=0)
     if len(loads) < 2:
-        return "".join(side(picture, regions, each, np.zeros_like(each), (most, 0), "after") for each in loads)
+        single = "".join(side(picture, regions, each, np.zeros_like(each), (most, 0), "after") for each in loads)
+        return single + _about_regions(regions)
     change = loads[1] - loads[0]
     largest = most, int(np.abs(change).max(initial=0))
     both = zip(("before", "after"), plans, loads, strict=True)
@@ -65,7 +67,11 @@ def sides(picture: Picture, regions: Regions | None, plans: Sequence[PlanView]) 
         f"<figure><figcaption>{name.capitalize()}: <strong>{escaped(plan.name)}</strong></figcaption>"
         f"{side(picture, regions, each, change, largest, name)}</figure>"
         for name, plan, each in both
-    )
+    ) + _about_regions(regions)
+
+
+def _about_regions(regions: Regions | None) -> str:
+    return "" if regions is None else '<p class="areas-note">Circles: regions, each with the number of its brokers.</p>'
 
 
 def _lines(ends: Floats) -> str:
