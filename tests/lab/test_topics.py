@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,11 +19,12 @@ from overstory.lab.topic_packages import drawn_index, package_demand, watched
 from overstory.lab.topics import MODELS, Topics, draw_rates, draw_workload, make_topics
 from overstory.lab.topics_calibration import static
 from overstory.model.plan import Header, Plan
-from overstory.model.scenario import read_scenario
+from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.history import problems_of_changes, timeline_of
 from overstory.pipeline.workbench import Workbench
 from overstory.planners.chains import make_plan
-from overstory.planners.topics.clustering import alone, overall
+from overstory.planners.topics.adapting import Adapting
+from overstory.planners.topics.clustering import alone, covered, overall
 from overstory.planners.topics.costs import linear
 from overstory.planners.topics.demand import asked_in
 from overstory.planners.topics.history import changes_in
@@ -138,7 +140,42 @@ def test_the_operator_sees_clusters_and_a_timeline(tmp_path: Path, monkeypatch: 
     assert told["saved"] == pytest.approx(1 - told["cost"] / told["without"])
     assert {"clients", "topics", "thrown away", "which"} <= told["clusters"][0].keys()
     assert told["timeline"][-1]["without"] == pytest.approx(told["without"], abs=1)
-    assert "less than without clusters" in run("clusters", folder, plan)
+    assert sum(row["paired"] for row in told["timeline"]) > 0
+    assert 0 < told["tco-gm"] < told["without"]
+    assert sorted(row["client"] for row in told["clients"]) == np.unique(scenario.subscriptions["client"]).tolist()
+    copies = sum(row["events"] for row in told["clients"])
+    thrown = [row["thrown away"] for row in told["clients"]]
+    assert thrown == sorted(thrown, reverse=True)
+    assert copies - sum(thrown) == pytest.approx(_wanted(scenario), abs=0.1)
+    words = run("clusters", folder, plan)
+    assert "less than without clusters" in words
+    assert "who throws most away" in words
+    for wrong in (["--own", "t00"], ["--own", "t00=0"], ["--interval", "0"]):
+        assert cli.main(["clusters", folder, plan, *wrong]) == 64
+
+
+def _wanted(scenario: Scenario) -> float:
+    """Events in an interval, of those whom someone wants, times who does."""
+    asked = asked_in(scenario, Workbench(scenario))
+    return float(np.sum(asked.demand.rates[asked.demand.topics]))
+
+
+def test_rates_that_a_log_tells_change_clusters(tmp_path: Path) -> None:
+    """Every topic falls silent but one, which the clusters then let go."""
+    make_topics(tmp_path / "s", SMALL, seed=2)
+    scenario = read_scenario(tmp_path / "s")
+    asked = asked_in(scenario, Workbench(scenario))
+    found = covered(asked.demand, asked.costs, [list(range(8)), list(range(8, 16))])
+    adapting = Adapting(asked, found, seed=1)
+    names = asked.interests.names
+    quiet = pa.table({"topic": [names[0]], "window": [0], "bytes": [0]})
+    loud = pa.table({"topic": [names[0], "unheard"] * 900, "window": range(1, 1801), "bytes": [40] * 1800})
+    assert adapting.take(quiet)[0] == 0
+    changed, done = adapting.take(loud)
+    assert changed == len({0, *np.flatnonzero(asked.demand.rates).tolist()})
+    assert done.updates["removed"] + done.updates["destroyed"] > 0
+    assert not adapting.state.inside[:, 0].any()
+    assert done.timeline.costs[-1].cost <= done.timeline.scribe[-1] + 1e-9
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name.startswith("topics-")])

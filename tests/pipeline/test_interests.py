@@ -1,5 +1,6 @@
 """Interests are read from filters in any spelling; and Spark counts what plain code does."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.settings import Settings
 from overstory.pipeline.interests import partners_here, partners_on, wanted_topics
 from overstory.pipeline.pipeline import Pipeline
-from overstory.pipeline.topic_windows import growing_windows_of, rates_in, windows_of
+from overstory.pipeline.topic_windows import follow, growing_windows_of, rates_in, riding_on, windows_of
 from overstory.pipeline.workbench import Workbench
 from overstory.planners.topics.demand import asked_in
 
@@ -73,19 +74,54 @@ def test_windows_of_a_log_and_of_one_that_grows(tmp_path: Path, pipeline: Pipeli
     found = windows_of(pipeline.spark.read.parquet(str(log)), 360.0, {"t0": 720.0}).toArrow()
     got = {(row["topic"], row["window"]): row["events"] for row in found.to_pylist()}
     assert got == expected
-    names, rates, quiet = rates_in(windows_of(pipeline.spark.read.parquet(str(log)), 360.0).toArrow(), 20)
+    names, rates = rates_in(windows_of(pipeline.spark.read.parquet(str(log)), 360.0).toArrow(), 20)
     assert rates.sum() * 20 == pytest.approx(rows.num_rows)
-    assert ((quiet >= 0) & (quiet < 1)).all()
+    with pytest.raises(UsageError, match="longer than 0 seconds"):
+        windows_of(pipeline.spark.read.parquet(str(log)), 0.0)
     folder = tmp_path / "growing"
     folder.mkdir()
     pq.write_table(rows, folder / "part.parquet")
     stream = pipeline.spark.readStream.schema(pipeline.spark.read.parquet(str(log)).schema).parquet(str(folder))
     query = growing_windows_of(stream, 360.0).writeStream.format("memory").queryName("grown").outputMode("complete")
-    running = query.trigger(availableNow=True).start()
-    running.awaitTermination()
+    query.trigger(availableNow=True).start().awaitTermination()
     grown = pipeline.spark.table("grown").toArrow()
     assert sum(grown["events"].to_pylist()) == rows.num_rows
     assert rates_in(grown, 20)[0] == names
     assert rates_in(grown, 20)[1] == pytest.approx(rates)
-    with pytest.raises(UsageError, match="longer than 0 seconds"):
-        windows_of(pipeline.spark.read.parquet(str(log)), 0.0)
+
+
+def test_a_growing_log_tells_of_windows_that_are_over(tmp_path: Path, pipeline: Pipeline) -> None:
+    """In two files, the second one with an event that is too late; every window that is told of is whole."""
+    folder, batches = tmp_path / "log", []
+    folder.mkdir()
+    with pytest.raises(UsageError, match="no Parquet file"):
+        follow(pipeline.spark, folder, 10.0, batches.append, once=True)
+    kinds = {"topic": pa.string()}
+    times = [[1.0, 2.0, 12.0, 55.0], [3.0, 61.0, 62.0, 150.0]]
+    for number, some in enumerate(times):
+        table = events_table([(10, 2, "a" if time < 60 else "b") for time in some], kinds)
+        table = table.set_column(table.column_names.index("$time"), "$time", pa.array(some))
+        pq.write_table(table, folder / f"part-{number}.parquet")
+        os.utime(folder / f"part-{number}.parquet", (number + 1, number + 1))
+    follow(pipeline.spark, folder, 10.0, batches.append, once=True)
+    told = [row for batch in batches for row in batch.to_pylist()]
+    found = {(row["topic"], row["window"]): (row["events"], row["bytes"]) for row in told}
+    assert len(told) == len(found)
+    assert found[("b", 6)] == (2, 4)
+    assert found[("a", 1)] == (1, 2)
+    assert found[("a", 0)][0] in (2, 3)  # the late event is counted only if both files came as one batch
+    assert ("b", 15) not in found  # it is not over yet
+
+
+def test_keep_alives_ride_on_events(tmp_path: Path, pipeline: Pipeline) -> None:
+    make_topics(tmp_path / "s", Topics(users=5, topics=6, natural_clusters=0, intervals=20, changes=False), seed=1)
+    log = read_scenario(tmp_path / "s").events
+    rows = pq.read_table(log).select(["topic", "$time"]).to_pylist()
+    channels = [(["t0"], 360.0), (["t1", "t2"], 720.0), (["t0", "t1", "t2", "t3", "t4", "t5"], 360.0), (["t9"], 60.0)]
+    found = riding_on(pipeline.spark.read.parquet(str(log)), channels)
+    last = max(row["$time"] for row in rows)
+    for share, (topics, length) in zip(found.tolist(), channels, strict=True):
+        busy = {int(row["$time"] // length) for row in rows if row["topic"] in topics}
+        assert share == pytest.approx(len(busy) / np.ceil(last / length))
+    assert found[0] <= found[2]
+    assert found[3] == 0

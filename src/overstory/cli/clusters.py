@@ -1,27 +1,41 @@
 """overstory clusters: the clusters of topics of a plan, what clients throw away, and what it would cost without."""
 
 import argparse
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from overstory.cli.cluster_tables import (
+    Row,
+    client_rows,
+    cluster_rows,
+    costs_in_words,
+    costs_of,
+    saved_by_riding,
+    timeline_rows,
+)
 from overstory.cli.engine import add_options, pipeline_for
 from overstory.cli.output import print_json
 from overstory.cli.tables import table
+from overstory.errors import UsageError
 from overstory.model.plan import read_plan
-from overstory.model.scenario import read_scenario
-from overstory.planners.topics.clustering import Clustering, alone, overall
-from overstory.planners.topics.demand import Asked, asked_in, lower_bound
+from overstory.model.scenario import Scenario, read_scenario
+from overstory.pipeline.pipeline import Pipeline
+from overstory.pipeline.topic_windows import NO_LENGTH, follow, riding_on
+from overstory.planners.topics.adapting import Adapting
+from overstory.planners.topics.clustering import Clustering
+from overstory.planners.topics.demand import Asked, asked_in
 from overstory.planners.topics.history import changes_in
 from overstory.planners.topics.reading import clustering_in
 from overstory.planners.topics.replaying import Rules, Timeline, empty_state, replayed
 from overstory.planners.topics.tamara import joins
 
-MOST_TOPICS = 6  # that a row names
-MOST_ROWS = 40
+MOST_ROWS, MOST_CLIENTS = 40, 5
 LOOKS = 12  # rows of a timeline
-DAY = 86400.0
+INTERVAL = 360.0  # seconds of a maintenance interval
 
 
 def add_to(commands: Any) -> None:
@@ -31,99 +45,118 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--timeline", action="store_true", help="replay the history of interests, and tell what changed when"
     )
+    command.add_argument(
+        "--riding", action="store_true", help="also tell what is saved where keep-alives ride on events"
+    )
+    command.add_argument(
+        "--interval", type=float, metavar="SECONDS", help=f"of a maintenance interval (default: {INTERVAL:g})"
+    )
+    command.add_argument(
+        "--own", action="append", default=[], metavar="TOPIC=SECONDS", help="an interval of its own for a topic"
+    )
+    command.add_argument(
+        "--live", metavar="LOG", type=Path, help="follow a folder of Parquet files, and tell what its rates change"
+    )
+    command.add_argument("--once", action="store_true", help="with --live: end when all that is there has been read")
     add_options(command)
     command.set_defaults(run=run_clusters)
 
 
 def run_clusters(arguments: argparse.Namespace) -> None:
     scenario, plan = read_scenario(arguments.scenario), read_plan(arguments.plan)
+    own, seconds = lengths_in(arguments.own), INTERVAL if arguments.interval is None else arguments.interval
+    if seconds <= 0:
+        raise UsageError(NO_LENGTH)
     with pipeline_for(arguments) as pipeline:
         asked = asked_in(scenario, pipeline)
-    found = clustering_in(scenario, plan, asked)
-    rows, costs = rows_of(asked, found), costs_of(asked, found)
-    changes = (changes_in(scenario, asked) or joins(asked.demand, 0)) if arguments.timeline else None
-    times = [] if changes is None else timeline_rows(replayed(_started(asked), changes, LOOKS).timeline)
-    if arguments.json:
-        told = {"clusters": rows, **costs} | ({"timeline": times} if arguments.timeline else {})
-        print_json({"scenario": str(arguments.scenario), "plan": str(arguments.plan), **told})
-        return
-    print(table(tuple(rows[0]) if rows else ("cluster",), [tuple(row.values()) for row in rows[:MOST_ROWS]]))
+        found = clustering_in(scenario, plan, asked)
+        told: dict[str, Any] = {"clusters": cluster_rows(asked, found), **costs_of(asked, found)}
+        told["clients"] = client_rows(asked, found, np.unique(scenario.subscriptions["client"].to_numpy()))
+        if arguments.timeline:
+            told["timeline"] = timeline_rows(_replayed(scenario, asked))
+        if arguments.riding:
+            told["riding"] = _riding(scenario, pipeline, asked, found, seconds, own)
+        if arguments.json and not arguments.live:
+            print_json({"scenario": str(arguments.scenario), "plan": str(arguments.plan), **told})
+        elif not arguments.json:
+            _print(told)
+        if arguments.live:
+            with contextlib.suppress(KeyboardInterrupt):
+                _follow(pipeline, Adapting(asked, found), arguments, seconds)
+
+
+def lengths_in(texts: list[str]) -> dict[str, float]:
+    """The intervals that some topics have of their own."""
+    found = {}
+    for text in texts:
+        topic, _, seconds = text.rpartition("=")
+        try:
+            found[topic] = float(seconds)
+        except ValueError:
+            raise UsageError(f"--own: {text!r} is not TOPIC=SECONDS, such as news=60") from None
+        if not topic or found[topic] <= 0:
+            raise UsageError(f"--own: {text!r}: {NO_LENGTH}")
+    return found
+
+
+def _replayed(scenario: Scenario, asked: Asked) -> Timeline:
+    state = empty_state(asked.demand.users, asked.demand.rates, asked.costs, Rules())
+    return replayed(state, changes_in(scenario, asked) or joins(asked.demand, 0), LOOKS).timeline
+
+
+def _riding(
+    scenario: Scenario, pipeline: Pipeline, asked: Asked, found: Clustering, seconds: float, own: dict[str, float]
+) -> float:
+    """What an interval costs less where keep-alives ride on events. A cluster has the shortest interval of its
+    topics."""
+    names = asked.interests.names
+    unknown = own.keys() - set(names)
+    if unknown:
+        raise UsageError(f"--own: nobody wants a topic {min(unknown)!r}, and it has no event")
+    sets = [[names[topic] for topic in topics] for topics in found.sets()]
+    channels = [([name], own.get(name, seconds)) for name in names]
+    channels += [(topics, min(own.get(topic, seconds) for topic in topics)) for topics in sets]
+    events = pipeline.spark.read.parquet(str(scenario.events))
+    return saved_by_riding(asked, found, riding_on(events, channels))
+
+
+def _print(told: dict[str, Any]) -> None:
+    rows, clients = told["clusters"], told["clients"]
+    print(_table(rows[:MOST_ROWS]) if rows else "  there are no clusters: every topic has its own tree")
     if len(rows) > MOST_ROWS:
         print(f"  and {len(rows) - MOST_ROWS:,} with fewer clients; --json lists them all")
-    print(_in_words(costs))
-    if times:
-        print(f"\n{table(tuple(times[0]), [tuple(row.values()) for row in times])}")
+    print(costs_in_words(told))
+    if "riding" in told:
+        share = told["riding"] / max(told["cost"], 1e-12)
+        print(f"  where keep-alives ride on events, {told['riding']:,.0f} of these ({share:.1%}) are not needed")
+    if clients and clients[0]["thrown away"] > 0:
+        print(f"\n  who throws most away ({len(clients):,} clients in all; --json lists them)")
+        print(_table(clients[:MOST_CLIENTS]))
+    if "timeline" in told:
+        print(f"\n{_table(told['timeline'])}")
 
 
-def _started(asked: Asked) -> Any:
-    return empty_state(asked.demand.users, asked.demand.rates, asked.costs, Rules())
+def _table(rows: list[Row]) -> str:
+    return table(tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
-def _in_words(costs: dict[str, float]) -> str:
-    difference = f"{100 * abs(costs['saved']):.1f}% {'less' if costs['saved'] >= 0 else 'more'}"
-    return (
-        f"  an interval costs {costs['cost']:,.0f}, {difference} than without clusters ({costs['without']:,.0f}); "
-        f"no plan costs less than {costs['bound']:,.0f}"
-    )
+def _follow(pipeline: Pipeline, adapting: Adapting, arguments: argparse.Namespace, seconds: float) -> None:
+    """Tells of each batch of windows that are over what their rates changed."""
 
-
-def timeline_rows(timeline: Timeline) -> list[dict[str, Any]]:
-    """How the clusters came about, if Tamara had followed every change."""
-    return [
-        {
-            "day": round(time / DAY, 2),
-            "clusters": clusters,
-            "cost": round(cost.cost),
-            "without": round(without),
-            "messages": messages,
+    def tell(windows: pa.Table) -> None:
+        rates, done = adapting.take(windows)
+        last = done.timeline
+        row = {
+            "intervals": adapting.intervals,
+            "rates that changed": rates,
+            "clusters": int(last.clusters[-1]),
+            **done.updates,
+            "cost": round(last.costs[-1].cost),
+            "without": round(float(last.scribe[-1])),
         }
-        for time, cost, messages, clusters, without in zip(
-            timeline.times.tolist(),
-            timeline.costs,
-            timeline.messages.tolist(),
-            timeline.clusters.tolist(),
-            timeline.scribe.tolist(),
-            strict=True,
-        )
-    ]
+        if arguments.json:
+            print_json({"scenario": str(arguments.scenario), "live": row})
+        else:
+            print("  " + ", ".join(f"{name} {value:,}" for name, value in row.items()), flush=True)
 
-
-def rows_of(asked: Asked, found: Clustering) -> list[dict[str, Any]]:
-    """The clusters with most clients first: what each client gets in an interval, and throws away of it."""
-    demand, names = asked.demand, asked.interests.names
-    has = found.has(len(names))
-    loads, wanted = has @ demand.rates, wanted_by(demand.offsets, demand.topics, demand.rates, found, has)
-    rows: list[dict[str, Any]] = []
-    for number in np.argsort(-found.sizes, kind="stable").tolist():
-        size = int(found.sizes[number])
-        thrown = 1 - wanted[number] / max(size * loads[number], 1e-12)
-        topics = [names[topic] for topic in np.flatnonzero(has[number]).tolist()]
-        more = f" and {len(topics) - MOST_TOPICS} more" if len(topics) > MOST_TOPICS else ""
-        rows.append(
-            {
-                "cluster": number,
-                "clients": size,
-                "topics": len(topics),
-                "events": round(float(loads[number]), 3),
-                "thrown away": f"{100 * max(thrown, 0.0):.0f}%",
-                "which": ", ".join(topics[:MOST_TOPICS]) + more,
-            }
-        )
-    return rows
-
-
-def wanted_by(offsets: Any, topics: Any, rates: Any, found: Clustering, has: Any) -> Any:
-    """By cluster, the events that its subscribers want of it, summed over them."""
-    user = np.repeat(np.arange(len(offsets) - 1), np.diff(found.held_offsets))
-    counts = np.diff(offsets)[user]
-    at = np.repeat(offsets[user] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-    cluster, topic = np.repeat(found.held, counts), topics[at]
-    inside = has[cluster, topic]
-    return np.bincount(cluster[inside], rates[topic[inside]], minlength=found.clusters)
-
-
-def costs_of(asked: Asked, found: Clustering) -> dict[str, float]:
-    demand, costs = asked.demand, asked.costs
-    now, without = overall(demand, costs, found).cost, overall(demand, costs, alone(demand)).cost
-    saved = 1 - now / without if without else 0.0
-    return {"cost": now, "without": without, "saved": saved, "bound": lower_bound(demand, costs)}
+    follow(pipeline.spark, arguments.live, seconds, tell, arguments.once)

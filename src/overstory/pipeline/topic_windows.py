@@ -1,10 +1,11 @@
 """Windows: how many events each topic has in each maintenance interval, from a log or from one that still grows.
 
-All topics share one length of interval, or each has its own. Where keep-alives ride on events, an interval with one
-needs none: ``quiet`` is the share of intervals that do.
+All topics share one length of interval, or each has its own. Where keep-alives ride on events, a channel needs none in
+an interval with an event: ``riding_on`` tells how often that is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,18 +16,20 @@ from overstory.errors import UsageError
 from overstory.model.topics import TOPIC
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
+NO_LENGTH = "a maintenance interval is longer than 0 seconds"
 WATERMARK = 2  # intervals that a late event of a growing log may be behind
 
 
 def windows_of(events: "DataFrame", seconds: float, own: Mapping[str, float] | None = None) -> "DataFrame":
-    """Columns ``topic``, ``window`` (its number, from time 0) and ``events``. ``own`` are lengths of some topics."""
+    """Columns ``topic``, ``window`` (its number, from time 0), ``events`` and ``bytes``. ``own`` are lengths of some
+    topics."""
     from pyspark.sql import functions as sql
 
     number = sql.floor(sql.col("`$time`") / _length(seconds, own))
-    rows = events.select(sql.col(TOPIC), number.alias("window"))
-    return rows.groupBy(TOPIC, "window").agg(sql.count("*").alias("events"))
+    rows = events.select(sql.col(TOPIC), number.alias("window"), sql.col("`$bytes`").alias("size"))
+    return rows.groupBy(TOPIC, "window").agg(sql.count("*").alias("events"), sql.sum("size").alias("bytes"))
 
 
 def growing_windows_of(events: "DataFrame", seconds: float) -> "DataFrame":
@@ -34,30 +37,78 @@ def growing_windows_of(events: "DataFrame", seconds: float) -> "DataFrame":
     from pyspark.sql import functions as sql
 
     time = sql.timestamp_micros((sql.col("`$time`") * 1e6).cast("long"))
-    timed = events.select(sql.col(TOPIC), time.alias("time"))
+    timed = events.select(sql.col(TOPIC), time.alias("time"), sql.col("`$bytes`").alias("size"))
     length = f"{round(seconds * 1e6)} microseconds"
     windows = timed.withWatermark("time", f"{round(WATERMARK * seconds * 1e6)} microseconds")
-    counted = windows.groupBy(TOPIC, sql.window("time", length)).agg(sql.count("*").alias("events"))
+    by_window = windows.groupBy(TOPIC, sql.window("time", length))
+    counted = by_window.agg(sql.count("*").alias("events"), sql.sum("size").alias("bytes"))
     number = sql.floor(sql.unix_micros("window.start") / sql.lit(seconds * 1e6))
-    return counted.select(TOPIC, number.alias("window"), "events")
+    return counted.select(TOPIC, number.alias("window"), "events", "bytes")
+
+
+def follow(spark: "SparkSession", log: Path, seconds: float, tell: Callable[[pa.Table], None], once: bool) -> None:
+    """Reads a folder of Parquet files to which files are added, and tells of windows when they are over, in batches;
+    ``once``: of those that are there, and then ends."""
+    if seconds <= 0:
+        raise UsageError(NO_LENGTH)
+    if not any(log.glob("*.parquet")):
+        raise UsageError(f"there is no Parquet file in {log} yet; give the folder to which the log's files are added")
+    known = spark.read.parquet(str(log))
+    missing = [name for name in (TOPIC, "$time", "$bytes") if name not in known.columns]
+    if missing:
+        raise UsageError(f"the log {log} has no column {missing[0]}; a log of topics has topic, $time and $bytes")
+    windows = growing_windows_of(spark.readStream.schema(known.schema).parquet(str(log)), seconds)
+
+    def tell_of(batch: "DataFrame", _: int) -> None:
+        table = batch.toArrow()
+        if table.num_rows:
+            tell(table)
+
+    writer = windows.writeStream.outputMode("append").foreachBatch(tell_of)
+    query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+def riding_on(events: "DataFrame", channels: Sequence[tuple[Sequence[str], float]]) -> NDArray[np.float64]:
+    """By channel, which has topics and an interval of so many seconds, the share of intervals with an event: its
+    keep-alives then ride on it."""
+    from pyspark.sql import functions as sql
+
+    if any(seconds <= 0 for _, seconds in channels):
+        raise UsageError(NO_LENGTH)
+    rows = [(topic, at, float(seconds)) for at, (topics, seconds) in enumerate(channels) for topic in topics]
+    pairs = pa.table(dict(zip((TOPIC, "channel", "seconds"), zip(*rows, strict=True), strict=True))) if rows else None
+    last = events.agg(sql.max("`$time`")).toArrow().column(0)[0].as_py()
+    found = np.zeros(len(channels))
+    if pairs is None or last is None:
+        return found
+    named = events.select(sql.col(TOPIC), sql.col("`$time`").alias("time"))
+    joined = named.join(sql.broadcast(events.sparkSession.createDataFrame(pairs)), TOPIC)
+    busy = joined.groupBy("channel").agg(sql.countDistinct(sql.floor(sql.col("time") / sql.col("seconds"))).alias("n"))
+    counted = busy.toArrow()
+    lengths = np.array([seconds for _, seconds in channels])
+    found[counted["channel"].to_numpy()] = counted["n"].to_numpy()
+    share: NDArray[np.float64] = np.minimum(found / np.maximum(np.ceil(last / lengths), 1), 1.0)
+    return share
 
 
 def _length(seconds: float, own: Mapping[str, float] | None) -> "Column":
     from pyspark.sql import functions as sql
 
     if seconds <= 0 or any(each <= 0 for each in (own or {}).values()):
-        raise UsageError("a maintenance interval is longer than 0 seconds")
+        raise UsageError(NO_LENGTH)
     found = sql.lit(float(seconds))
     for topic, each in (own or {}).items():
         found = sql.when(sql.col(TOPIC) == topic, sql.lit(float(each))).otherwise(found)
     return found
 
 
-def rates_in(windows: pa.Table, intervals: int) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
-    """Topics, ascending; their events in an interval on average; and the share of intervals that had none."""
+def rates_in(windows: pa.Table, intervals: int) -> tuple[list[str], NDArray[np.float64]]:
+    """Topics, ascending, and their bytes in an interval on average."""
     names = sorted(set(windows[TOPIC].to_pylist()))
     number = {name: at for at, name in enumerate(names)}
     at = np.array([number[name] for name in windows[TOPIC].to_pylist()], np.int64)
-    events = np.bincount(at, windows["events"].to_numpy(), minlength=len(names))
-    busy = np.bincount(at, minlength=len(names))
-    return names, events / max(intervals, 1), 1 - busy / max(intervals, 1)
+    return names, np.bincount(at, windows["bytes"].to_numpy(), minlength=len(names)) / max(intervals, 1)

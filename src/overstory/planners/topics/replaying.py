@@ -60,6 +60,7 @@ class Timeline(NamedTuple):
     messages: Ints
     clusters: Ints
     scribe: Floats  # what a tree for each topic would cost
+    updates: Ints  # by look and kind: how many local updates there had been
 
 
 class Replay(NamedTuple):
@@ -161,7 +162,7 @@ def clustering_of(state: Tamara) -> Clustering:
 def replayed(state: Tamara, changes: Changes, looks: int = 1) -> Replay:
     """Runs all changes, and looks at what it costs so many times, evenly spread over the time that they take."""
     ends = _looks_at(changes, looks)
-    costs, messages, clusters, scribe, times = [], [], [], [], []
+    costs, messages, clusters, scribe, times, updates = [], [], [], [], [], []
     start = 0
     for end, time in ends:
         some = slice(start, end)
@@ -181,8 +182,9 @@ def replayed(state: Tamara, changes: Changes, looks: int = 1) -> Replay:
         alone += np.sum(state.rate * (state.notify + state.deliver[popularity]))
         scribe.append(float(alone))
         times.append(time)
+        updates.append(state.updates.copy())
     counts = np.array(messages, np.int64), np.array(clusters, np.int64)
-    return Replay(state, Timeline(np.array(times), tuple(costs), *counts, np.array(scribe)))
+    return Replay(state, Timeline(np.array(times), tuple(costs), *counts, np.array(scribe), np.array(updates)))
 
 
 def _looks_at(changes: Changes, looks: int) -> list[tuple[int, float]]:

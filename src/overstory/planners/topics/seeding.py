@@ -89,5 +89,5 @@ def _parts(changes: Changes, count: int) -> list[Changes]:
 
 
 def _joined(parts: Sequence[Timeline]) -> Timeline:
-    columns = [np.concatenate([part[at] for part in parts]) for at in (0, 2, 3, 4)]
+    columns = [np.concatenate([part[at] for part in parts]) for at in (0, 2, 3, 4, 5)]
     return Timeline(columns[0], tuple(cost for part in parts for cost in part.costs), *columns[1:])
