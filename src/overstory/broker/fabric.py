@@ -145,12 +145,12 @@ class Fabric:
         self.spreading = Spreading(number, lambda: place.late, self.tell, self._keep, state.retained.find)
         self.spreading.on_stamp = self._note_stamp
         self.retaining = Retaining(state.journal, self.tell, lambda peer: self.neighbours[peer].is_down)
-        self.roaming = Roaming(state, frozenset(place.next_hops) | {number}, self.tell_broker)
         # What is said after a restart has another stamp than before, even if no time has passed
         later = place.incarnation % TICKS / TICKS
         self.facts = Facts(number, lambda: place.late, self.tell, lambda: state.now + later)
         pack = lambda message: self.codec.encode([message])  # noqa: E731
         self.parcels = Parcels(place.incarnation, self.tell_broker, pack, self._unpacked, state.journal.call)
+        self.roaming = Roaming(state, frozenset(place.next_hops) | {number}, self.tell_broker, self.parcels)
         self.groups = Groups(state, self.facts, self.parcels, self.tell_broker)
         self.groups.unsafe, self.groups.void = self._unsafe, self._void
         self.testaments = Testaments(state, self.facts, self.roaming.order_of, self.tell_broker)

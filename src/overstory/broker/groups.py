@@ -194,16 +194,14 @@ class Groups:
                 self._taken(broker, Taken(name))
             self._elect(name)
         for broker in lost:
-            for kept in self._parcels.take_back(broker):
+            for kept in self._parcels.take_back(broker, (Copy, Offer)):
                 promise = self._again(kept.message)
                 if promise is None:
                     kept.promise.kept()
                 else:
                     promise.then(kept.promise.kept)
 
-    def _again(self, message: Any) -> Promise | None:
-        if not isinstance(message, Copy | Offer):
-            return None
+    def _again(self, message: Copy | Offer) -> Promise | None:
         event = message.event if isinstance(message, Offer) else NO_EVENT
         return self.offer(message.group, event, self._opened(message))
 

@@ -3,7 +3,7 @@
 1. A parcel is kept here until the receiver says that it has done what it says, its disk included.
 2. When a broker has restarted, parcels that nobody has answered are sent again: it may have been on their way. The
    receiver does nothing twice.
-3. When the receiver is lost, what was for it is given back (``take_back``), and may go to somebody else.
+3. When the receiver is lost, what somebody else may have is given back (``take_back``).
 """
 
 from collections.abc import Callable
@@ -86,9 +86,11 @@ class Parcels:
             for number in list(kept):
                 self._put(broker, number)
 
-    def take_back(self, broker: int) -> list[Kept]:
-        """What a broker that is lost has not answered. It is not sent again."""
-        return list(self._kept.pop(broker, {}).values())
+    def take_back(self, broker: int, kinds: tuple[type, ...]) -> list[Kept]:
+        """The messages of these kinds that a broker that is lost has not answered. They are not sent again."""
+        kept = self._kept.get(broker, {})
+        numbers = [number for number, one in kept.items() if isinstance(one.message, kinds)]
+        return [kept.pop(number) for number in numbers]
 
     def came(self, broker: int, parcel: Parcel) -> None:
         """A parcel has come."""

@@ -205,8 +205,7 @@ def hand_out(state: State, message: Message, event: int, numbers: Iterable[int])
         return deliver_to_group(state, holder.name, message, event=event)
     delivery = _delivery(message, subscriptions)
     delivery.event = event
-    hand_over(state, holder, delivery)
-    return None
+    return hand_over(state, holder, delivery)
 
 
 def hand_to_unserved(state: State, message: Message) -> None:
@@ -249,12 +248,14 @@ def deliver_to_member(state: State, name: str, member: tuple[Session, Subscripti
     hand_over(state, session, delivery)
 
 
-def hand_over(state: State, session: Session, delivery: Delivery) -> None:
-    """Gives a message to a session. One that is too full will be ended."""
+def hand_over(state: State, session: Session, delivery: Delivery) -> Promise | None:
+    """Gives a message to a session. One that is too full will be ended. Returns a promise if the session is at another
+    broker, which does not have the message yet."""
     state.counts.messages_out += 1
-    session.deliver(delivery, state.now)
+    promise = session.deliver(delivery, state.now)
     if session.link is not None:
         state.dirty[session.link] = None
     if session.overflowed:
         session.overflowed = False
         state.full.append(session)
+    return promise

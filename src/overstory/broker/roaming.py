@@ -6,7 +6,8 @@
    the old owner does not answer within ``PATIENCE``, the client begins with what is here: it is never refused. A late
    answer only makes the old owner let go.
 3. The old owner passes on what still comes for the client, until all subscriptions are ``Served`` at the new one and it
-   is told to ``Leave``. Meanwhile the new owner drops what comes both ways. So nothing is lost and nothing doubled.
+   is told to ``Leave``. Meanwhile the new owner drops what comes both ways. So nothing is lost and nothing doubled. An
+   event of QoS 1 or 2 that is passed on is a parcel: it is safe once the new owner has it.
 4. Messages between brokers keep their order and are not lost, unless a broker restarts: its sessions are gone then, and
    so is its part of the directory, until the owners have told it again what they own.
 """
@@ -19,6 +20,8 @@ import msgspec
 
 from overstory.broker import connecting, publishing, subscribing
 from overstory.broker.link import Link
+from overstory.broker.parcels import Parcels
+from overstory.broker.promises import Promise
 from overstory.broker.session import FOR_EVER, Delivery, Session
 from overstory.broker.state import State
 from overstory.broker.subscribing import Wish
@@ -134,9 +137,11 @@ class Moving(msgspec.Struct):
 class Roaming:
     """The sessions that come to one broker and leave it, and its part of the directory."""
 
-    def __init__(self, state: State, brokers: frozenset[int], tell: Callable[[int, Any], None]) -> None:
+    def __init__(
+        self, state: State, brokers: frozenset[int], tell: Callable[[int, Any], None], parcels: Parcels
+    ) -> None:
         """``tell`` sends a message to any other broker, in order."""
-        self._state, self._brokers, self._send = state, brokers, tell
+        self._state, self._brokers, self._send, self._parcels = state, brokers, tell, parcels
         self._me = state.config.number
         self._owners: dict[str, tuple[int, int]] = {}  # here as the directory: the version, and the owner
         self._versions: dict[str, int] = {}  # under which sessions here are owned
@@ -344,9 +349,17 @@ class Roaming:
         state.away.pop(client, None)
         state.wills.cancel(session)
         state.journal.note("end", session.number)
-        session.forward = lambda delivery: self._tell(broker, Forward(client, msgspec.msgpack.encode(delivery)))
+        session.forward = lambda delivery: self._pass_on(broker, client, delivery)
         self._let_go(client)
         self._departed[client] = (message.version, session)
+
+    def _pass_on(self, broker: int, client: str, delivery: Delivery) -> Promise | None:
+        """Passes a message on to where its session is. Returns a promise if it must not be lost on the way."""
+        message = Forward(client, msgspec.msgpack.encode(delivery))
+        if delivery.qos:
+            return self._parcels.send(broker, message)
+        self._tell(broker, message)
+        return None
 
     def _leave(self, broker: int, message: Leave) -> None:
         if self._departed.get(message.client, (0, None))[0] == message.version:

@@ -90,7 +90,7 @@ class Session:
         self.is_counted = False  # kernels count the identifiers: the slot's flag COUNTED, where it is read faster
         self.overflowed = False  # more came than may wait: the session has to end
         # Of a session that has moved to another broker: the way there. Of one that has just come: what came twice
-        self.forward: Callable[[Delivery], None] | None = None
+        self.forward: Callable[[Delivery], Promise | None] | None = None
         self.seen: set[tuple[int, int]] | None = None
 
     @property
@@ -105,39 +105,40 @@ class Session:
 
     # Messages to the client
 
-    def deliver(self, delivery: Delivery, now: float) -> None:
-        """Sends a message, or keeps it for later. QoS 0 is for those who are there and read."""
+    def deliver(self, delivery: Delivery, now: float) -> Promise | None:
+        """Sends a message, or keeps it for later. QoS 0 is for those who are there and read. Returns a promise if the
+        session is at another broker, which does not have the message yet."""
         link, message = self.link, delivery.message
         assert message is not None
         if self.forward is not None:
-            self.forward(delivery)
-            return
+            return self.forward(delivery)
         if self.seen is not None and delivery.event >= 0:
             if (message.publisher, delivery.event) in self.seen:
-                return
+                return None
             self.seen.add((message.publisher, delivery.event))
         if delivery.qos == 0:
             if link is None or link.closed:
-                return
+                return None
             if link.congested:
                 self._losses.slow += 1
-                return
+                return None
             data = link.encoded(message.to_publish(now, 0, delivery.retain, delivery.ids))
             if data is not None:
                 link.outgoing.append(data)
-            return
+            return None
         self.settle()
         self._sequence += 1
         delivery.sequence = self._sequence
         if len(self.queue) >= self._limits.queued:
             self.overflowed = True
             self._losses.overflowed += 1
-            return
+            return None
         if self._may_send():
             self._send(delivery, now, is_new=True)
         else:
             self._keep(delivery, 0)
             self.queue.append(delivery)
+        return None
 
     def _may_send(self) -> bool:
         link = self.link

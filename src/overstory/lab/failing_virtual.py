@@ -1,7 +1,5 @@
 """Failures by seed in the simulator: the product's brokers under a clock of their own, thousands of schedules."""
 
-from collections.abc import Sequence
-
 from overstory.broker.fabric import Place
 from overstory.broker.places import neighbours_of, next_hops
 from overstory.broker.reports import rows_of
@@ -112,22 +110,20 @@ def places_in(shares: dict[int, Share]) -> dict[int, Place]:
     }
 
 
+def schedule_of(seed: int) -> Schedule:
+    """The schedule of a seed: kinds take turns, and so do lengths of lines, and whether there are disks."""
+    return Schedule.drawn(seed, _brokers(seed), _has_disks(seed), events=40)
+
+
 def simulated(seed: int) -> tuple[Schedule, Outcome]:
-    """Draws a schedule by its seed, and lets it happen."""
-    brokers, durable = 3 + seed // 5 % 3, seed // 15 % 3 > 0
-    schedule = Schedule.drawn(seed, brokers, durable, events=40)
-    return schedule, VirtualLine(brokers, seed, durable).run(schedule)
+    """Draws a schedule by its seed, and lets it happen. Raises a ``NotQuietError`` if the network does not recover."""
+    schedule = schedule_of(seed)
+    return schedule, VirtualLine(_brokers(seed), seed, _has_disks(seed)).run(schedule)
 
 
-def wrong_of(seeds: Sequence[int]) -> list[tuple[int, Schedule, Outcome | str]]:
-    """The seeds whose promises were not kept."""
-    found: list[tuple[int, Schedule, Outcome | str]] = []
-    for seed in seeds:
-        try:
-            schedule, outcome = simulated(seed)
-            if not outcome.is_right:
-                found.append((seed, schedule, outcome))
-        except NotQuietError as error:
-            brokers, durable = 3 + seed // 5 % 3, seed // 15 % 3 > 0
-            found.append((seed, Schedule.drawn(seed, brokers, durable, events=40), str(error)))
-    return found
+def _brokers(seed: int) -> int:
+    return 3 + seed // 5 % 3
+
+
+def _has_disks(seed: int) -> bool:
+    return seed // 15 % 3 > 0

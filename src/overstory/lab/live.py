@@ -133,12 +133,14 @@ class Network:
         return {broker: report for broker, report in found.items() if report is not None}
 
     def wait(self, until: Callable[[dict[int, Report]], bool], what: str, patience: float = PATIENCE) -> None:
-        """Waits until a condition holds of all reports. Raises a ``BrokerError`` if that takes too long."""
-        ends = time.monotonic() + patience
+        """Waits until a condition holds of all reports. Raises a ``BrokerError`` if nothing happens for too long."""
+        ends, before = time.monotonic() + patience, None
         while True:
             reports = self.reports()
             if len(reports) == len(self.neighbours) and until(reports):
                 return
+            if (now := _done(reports)) != before:
+                ends, before = time.monotonic() + patience, now
             if time.monotonic() > ends or (self._server is not None and self._server.poll() is not None):
                 raise BrokerError(f"it took too long until {what}; see the logs in {self.folder}")
             time.sleep(PAUSE)
@@ -148,11 +150,7 @@ class Network:
         before: list[Any] = []
 
         def is_idle(reports: dict[int, Report]) -> bool:
-            now = [
-                (report.messages_in, report.messages_out, [(one.traffic.events, one.traffic.messages) for one in links])
-                for report in reports.values()
-                for links in [report.links]
-            ]
+            now = _done(reports)
             same = before == now
             before[:] = now
             came = sum(report.messages_in for report in reports.values())
@@ -175,6 +173,14 @@ class Network:
         assert self._server is not None
         assert self._server.stdout is not None
         return self._server.stdout.readline()
+
+
+def _done(reports: Mapping[int, Report]) -> list[Any]:
+    """What brokers have done so far: it changes while anything happens. (Heartbeats do not count.)"""
+    return [
+        (report.messages_in, report.messages_out, [(one.traffic.events, one.traffic.messages) for one in report.links])
+        for report in reports.values()
+    ]
 
 
 def fetch_report(host: str, port: int) -> Report | None:
