@@ -5,12 +5,14 @@ these become one frame for each neighbour. What comes from a neighbour is decide
 that its frames serve. Where kernels cannot decide, ``Fabric`` has its plain way, which is the oracle of this one.
 """
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from overstory.broker.departing import Copies, Departing, Sent
 from overstory.broker.fabric import Fabric
 from overstory.broker.promises import Promise
 from overstory.broker.tick import Came, Tick
@@ -18,7 +20,7 @@ from overstory.kernels.link_packets import link_packets
 from overstory.kernels.mqtt import CHUNK, JSON, RETAIN, frame
 from overstory.kernels.nothing import NONE
 from overstory.routing.compiled import Decision
-from overstory.wire.frames import Events, Flows
+from overstory.wire.frames import Events
 from overstory.wire.packets import MQTT_5
 
 Ints = NDArray[np.int64]
@@ -31,11 +33,11 @@ class Fast:
 
     def __init__(self, fabric: Fabric, tick: Tick) -> None:
         self.fabric, self.tick, self.state = fabric, tick, fabric.state
-        self._peer_of: dict[int, int] = {}  # by slot
-        for peer in fabric.neighbours:
-            self._peer_of[self.state.slots.take(peer, cast(Any, None))] = peer
-        self._is_peer = np.zeros(0, np.bool_)
+        self._slot_of: dict[int, int] = {}  # by broker: a neighbour, or an end of steered flows
+        self._broker_of = np.zeros(0, np.int64)  # by slot; NONE: it is a client's or a group's
+        self._know(fabric.neighbours)
         tick.fast = self
+        tick.compiled.steers = True
         fabric.fast = self
 
     @property
@@ -44,7 +46,17 @@ class Fast:
         state = self.state.router.state
         if state.active is None or not self.tick.compiled.can_decide:
             return False
-        return len(state.epochs[state.active].table.flows) <= MOST_FLOWS
+        epoch = state.epochs[state.active]
+        if len(epoch.steered):
+            self._know(epoch.steered.ids.tolist())
+        return len(epoch.table.flows) <= MOST_FLOWS
+
+    def _know(self, brokers: Iterable[int]) -> None:
+        """Gives slots to brokers that have none yet."""
+        for broker in brokers:
+            if broker not in self._slot_of:
+                self._slot_of[broker] = self.state.slots.take(broker, cast(Any, None))
+                self._broker_of = self._broker_of[:0]  # to be made again
 
     # Events that go to neighbours
 
@@ -61,37 +73,35 @@ class Fast:
         """Sends neighbours what a decision has for them. Returns the pairs of events and slots that are left, and the
         promises of events that are not safe yet."""
         pairs = np.array(decision.specials, np.int64).reshape(-1, 2)
-        mine = self._peers(pairs[:, 1])
+        brokers = self._brokers(pairs[:, 1])
+        mine = brokers != NONE
         left: list[int] = pairs[~mine].ravel().tolist()
         promises: dict[int, Promise] = {}
         if not mine.any():
             return left, promises
-        events, slots = pairs[mine].T
-        sets, which = self._flows(decision, events, slots)
-        for slot in np.unique(slots).tolist():
-            peer = self._peer_of[slot]
-            if peer == origin:
+        copies = Copies(pairs[mine, 0], brokers[mine], self._masks(decision, *pairs[mine].T))
+        departing = Departing(copies, list(decision.flows), decision.steered)
+        for peer in departing.peers:
+            if peer == origin or peer not in self.fabric.neighbours:
                 continue
-            here = slots == slot
-            rows = events[here]
-            flows = [sets[place] for place in which[here].tolist()] if len(sets) > 1 else [sets[0]] * len(rows)
-            sent = self._events(data, frames, chunks, rows, flows, came, first)
-            self.fabric.send(peer, sent, self._promised(rows, sent, promises))
+            sent = departing.to(peer)
+            events = self._events(data, frames, chunks, sent, came, first)
+            self.fabric.send(peer, events, self._promised(sent.events, events, promises))
         return left, promises
 
-    def _peers(self, slots: Ints) -> NDArray[np.bool_]:
-        """Whether each slot is that of a neighbour."""
-        if len(self._is_peer) < len(self.state.slots.rows):
-            self._is_peer = np.zeros(len(self.state.slots.rows), np.bool_)
-            self._is_peer[list(self._peer_of)] = True
-        found: NDArray[np.bool_] = self._is_peer[slots]
+    def _brokers(self, slots: Ints) -> Ints:
+        """The broker of each slot, NONE if it is a client's or a group's."""
+        if len(self._broker_of) < len(self.state.slots.rows):
+            self._broker_of = np.full(len(self.state.slots.rows), NONE)
+            for broker, slot in self._slot_of.items():
+                self._broker_of[slot] = broker
+        found: Ints = self._broker_of[slots]
         return found
 
-    def _flows(self, decision: Decision, events: Ints, slots: Ints) -> tuple[list[Flows], Ints]:
-        """The sets of flows of events that go to neighbours, and which of them each is for."""
-        flows = decision.flows
-        if len(flows) == 1:
-            return [frozenset(flows)], np.zeros(len(events), np.int64)
+    def _masks(self, decision: Decision, events: Ints, slots: Ints) -> Ints:
+        """The flows of events that go to brokers, as bits."""
+        if len(decision.flows) == 1:
+            return np.ones(len(events), np.int64)
         kinds, offsets, numbers = decision.matching
         kind = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         slot, place = decision.ways_of(numbers)
@@ -99,21 +109,20 @@ class Fast:
         keys, at = np.unique(kind * width + slot, return_inverse=True)
         masks = np.zeros(len(keys), np.int64)
         np.bitwise_or.at(masks, at, np.int64(1) << place)
-        distinct, which = np.unique(masks[np.searchsorted(keys, kinds[events] * width + slots)], return_inverse=True)
-        sets = [frozenset(flow for bit, flow in enumerate(flows) if mask >> bit & 1) for mask in distinct.tolist()]
-        return sets, which
+        found: Ints = masks[np.searchsorted(keys, kinds[events] * width + slots)]
+        return found
 
     def _events(
         self,
         data: NDArray[np.uint8],
         frames: Rows,
         chunks: Rows,
-        rows: Ints,
-        flows: list[Flows],
+        sent: Sent,
         came: Came | None,
         first: int,
     ) -> Events:
         """The events of one frame."""
+        rows, flows, steering = sent
         packets, sizes = link_packets(data, frames, chunks, rows)
         nothing = np.zeros(len(rows), np.int64)
         if came is not None:
@@ -124,7 +133,7 @@ class Fast:
         marks = frames["qos"][rows].astype(np.int64) | np.where(frames["marks"][rows] & RETAIN, 4, 0)
         epoch = self.fabric.place.share.epoch
         statistics = nothing + NONE, nothing, nothing
-        return Events(epoch, packets.tobytes(), sizes, marks, ids, publishers, entries, flows, statistics, None)
+        return Events(epoch, packets.tobytes(), sizes, marks, ids, publishers, entries, flows, statistics, steering)
 
     def _promised(self, rows: Ints, sent: Events, promises: dict[int, Promise]) -> list[Promise | None]:
         """A promise for each event of QoS 1 or 2, the same one for all its copies."""

@@ -48,6 +48,7 @@ from overstory.model import topics
 from overstory.routing.epoch import Epoch
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.router import Router
+from overstory.routing.steered_flows import SteeredFlows
 
 Ints = NDArray[np.int64]
 Rows = NDArray[Any]
@@ -109,6 +110,11 @@ class Decision:
     def flows(self) -> Sequence[int]:
         """The flows of the table, by their places."""
         return self._epoch.table.flows
+
+    @property
+    def steered(self) -> SteeredFlows:
+        """The steered flows of the epoch."""
+        return self._epoch.steered
 
     @property
     def matching(self) -> tuple[Ints, Ints, Ints]:
@@ -196,17 +202,21 @@ class Compiled:
         self._numbers: dict[int, int] = {}  # of entries, by subscription
         self._floats, self._counter = np.empty(1), np.zeros(1, np.int64)
         self._changes = 0  # of options
+        self.steers = False  # whether the caller knows what to do with the ends of steered flows
         self.wanted: Wanted | None = None
         self._entering: Wanted | None = None
 
     @property
     def can_decide(self) -> bool:
-        """Whether kernels know enough at all: one plan, no steered flows, no move under way, no statistics."""
+        """Whether kernels know enough at all: one plan, no regions of steered flows, no move under way, no statistics.
+        Whoever asks them about steered flows has to know what to do with ends (``steers``)."""
         state = self._router.state
         if state.active is None or self._router.is_moving or state.policy.statistics:
             return False
         epoch = state.epochs[state.active]
-        return not len(epoch.steered) and epoch.share.coalesce and not epoch.table.is_silent
+        if len(epoch.steered) and (not self.steers or epoch.steered.gateways):
+            return False
+        return epoch.share.coalesce and not epoch.table.is_silent
 
     @property
     def stamp(self) -> tuple[object, ...]:

@@ -192,6 +192,13 @@ class SteeredFlows:
         made = [Steps(frames[s.tree], flows[s.tree], s.link, s.offsets, s.data, 0) for s, frames, flows in parts]
         return self._around(_joined(made, lost))
 
+    def depart(self, entering: Entering) -> Steps:
+        """The next hops of events that enter here, which are counted as sent."""
+        steps = self.steps(None, entering)
+        np.add.at(self.sent, (entering.flows, entering.ends), 1)
+        self.lost += steps.lost
+        return steps
+
     def _departing(self, place: int, frames: Ints, ends: Ints) -> tuple[Sent, Ints, int]:
         """The headers of events that enter here, in one flow; the frame of each tree; and how many ends are lost."""
         steering = self.steering

@@ -1,0 +1,106 @@
+"""Events that enter steered flows by kernels leave as the router's plain way sends them: copy for copy, header for
+header."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overstory.broker.places import Who
+from overstory.filters import parse_filter
+from overstory.model.tables import PATHS, STEINER, TREE
+from overstory.routing.messages import LATE
+from overstory.routing.share import FlowShare, Member, Share, tree_shares
+from overstory.wire.encode import encode
+from overstory.wire.packets import Ack, Publish
+
+from ..routing.network import FEWER
+from .nets import Net, places_in
+from .test_networks import traffic
+
+RING = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)]  # the late tree is all but the last
+PRICES = {end: 1.0 + u / 8 for u, v in RING for end in ((u, v), (v, u))}
+EVENTS = {1: "price < 4", 2: "price >= 4 AND price < 8", 3: "price >= 8"}  # by flow
+CLIENT, EPOCH = 100, 1
+Kinds = list[tuple[str, bool]]
+KINDS = st.lists(st.sampled_from([(STEINER, False), (STEINER, True), (PATHS, False), (TREE, False)]), min_size=3)
+LEAST = st.lists(st.integers(-1, 11), min_size=len(RING), max_size=len(RING))  # prices that each broker's client wants
+BATCHES = st.lists(
+    st.tuples(st.integers(0, 4), st.lists(st.tuples(st.integers(0, 10), st.integers(0, 1)), min_size=1, max_size=5)),
+    max_size=6,
+)
+
+
+def shares(kinds: Kinds, least: list[int]) -> dict[int, Share]:
+    """A plan on the ring: three flows by price. The subscription of broker b's client is in all of them, in parts."""
+    made = {}
+    for broker, share in tree_shares(RING[:-1], epoch=EPOCH).items():
+        near = share.flows[LATE].neighbours
+        flows = {
+            number: FlowShare(number, parse_filter(events), near, kind=kind, ordered=ordered)
+            for (number, events), (kind, ordered) in zip(EVENTS.items(), kinds, strict=False)
+        }
+        wanted = f"price > {least[broker]}"
+        members = tuple(
+            Member(number, broker + 1, CLIENT + broker, parse_filter(f"({wanted}) AND {events}"))
+            for number, events in EVENTS.items()
+        )
+        made[broker] = msgspec.structs.replace(
+            share,
+            flows={**share.flows, **flows},
+            members=members,
+            planned=dict.fromkeys(range(1, len(RING) + 1), 0),
+            prices=PRICES,
+            clients=frozenset({CLIENT + broker}),
+        )
+    return made
+
+
+def outcome(kernels: bool, kinds: Kinds, least: list[int], batches: list[Any]) -> tuple[Any, ...]:
+    """What crosses the links, what clients get, what is acknowledged, and what brokers have counted."""
+    subscriptions = {CLIENT + b: [(b + 1, f"price > {least[b]}", False)] for b in range(len(RING))}
+    who = Who({f"c{b}": CLIENT + b for b in range(len(RING))}, subscriptions)
+    net = Net(places_in(shares(kinds, least)), who, kernels=kernels, types={"price": "number"})
+    clients = [net.brokers[b].connect(f"c{b}") for b in range(len(RING))]
+    for b, client in enumerate(clients):
+        client.subscribe(f"#?price > {least[b]}", qos=1)
+    net.settle()
+    number = 0
+    for broker, events in batches:
+        data = b""
+        for price, qos in events:
+            number += 1
+            properties = {"user_properties": [("price", str(price))]}
+            data += encode(Publish("t", b"%d" % number, qos, packet_id=number * qos, properties=properties))
+        net.brokers[broker].deliver(clients[broker].link, data)
+        net.settle()
+    got = []
+    for client in clients:
+        packets = client.received()
+        # Of a topic those of one QoS keep their order, which is what MQTT promises
+        messages = [[p.payload for p in packets if isinstance(p, Publish) and p.qos == qos] for qos in (0, 1)]
+        got.append((messages, Counter(packet.packet_id for packet in packets if isinstance(packet, Ack))))
+    counted = [b.state.router.state.epochs[EPOCH].steered.sent.tolist() for b in net.brokers.values()]
+    assert not any(broker.state.counts.faults for broker in net.brokers.values())
+    assert not kernels or not any(broker.state.counts.plain for broker in net.brokers.values())
+    for broker in net.brokers.values():
+        for session in broker.state.sessions.values():
+            session.subscriptions.clear()  # which garbage collection does not look into
+    return traffic(net), got, counted
+
+
+@FEWER
+@given(kinds=KINDS, least=LEAST, batches=BATCHES)
+def test_kernels_send_what_the_router_sends(kinds: Kinds, least: list[int], batches: list[Any]) -> None:
+    assert outcome(True, kinds, least, batches) == outcome(False, kinds, least, batches)
+
+
+def test_one_event_goes_around_the_ring_the_short_way() -> None:
+    links, got, counted = outcome(True, [(STEINER, True)] * 3, [99, 99, 99, 1, 1], [(0, [(2, 1)])])
+    assert {link: count for link, (count, _, _) in links.items() if count} == {(0, 4): 1, (4, 3): 1}
+    assert links[0, 4][2] > 0
+    assert [messages for messages, _ in got] == [[[], []]] * 3 + [[[], [b"1"]]] * 2
+    assert got[0][1] == {1: 1}
+    assert sum(map(sum, counted[0])) == 2
