@@ -83,7 +83,8 @@ def claims() -> str:
         "# What the papers claim\n",
         "The lab judges each of them: see [The lab](lab.md). Numbers are the papers' own.\n",
     ]
-    for paper, title in PAPERS.items():
+    judged = {claim.paper for claim in CLAIMS}
+    for paper, title in ((paper, title) for paper, title in PAPERS.items() if paper in judged):
         parts += [f"## {title}\n", "| claim | figure | claimed | experiment |", "|---|---|---|---|"]
         for claim in (claim for claim in CLAIMS if claim.paper == paper):
             figure = claim.figure.replace(" ", "&nbsp;")
