@@ -1,14 +1,16 @@
 """Links fail: how many deliveries arrive, and over how much of the network, on one tree and steered.
 
-The product's own routers carry the events. ``at once`` is when only the ends of a link know that it is down: hops find
-detours. ``known`` is when all brokers have heard of it: publishing brokers steer around. Nobody plans anew, so a tree
-that has lost a link stays in pieces. Deliveries are those that brokers still in reach of the publishing one could get.
+The product's own routers carry the events. ``at once`` is when only the ends of a link know that it is down, and nobody
+else ever hears of it: hops find detours by what they believe. ``known`` is when all brokers have heard of it, so that
+publishing brokers steer around. Nobody plans anew, so a tree that has lost a link stays in pieces. Deliveries are those
+that brokers still in reach of the publishing one could get.
 """
 
 import random
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 
 import pyarrow.parquet as pq
 
@@ -25,20 +27,23 @@ from overstory.routing.steering import Steering
 
 FAILED = (0, 1, 2, 4, 8)  # links
 AT_ONCE, KNOWN = "at once", "known"
+ROUND = 10**9  # between the numbers of an event that is published again
+Published = tuple[int, int, int, Attributes]  # the broker, the client, the event and what it says
 
 
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
-    brokers, events, seeds = (20, 40, 1) if quick else (100, 400, 5)
+    brokers, events, seeds = (20, 40, 1) if quick else (60, 200, 5)
     for seed in range(1, seeds + 1):
         yield {"network": "transit-stub", "brokers": brokers, "data": "Localized2", "events": events, "seed": seed}
 
 
 class Broken(Wiring):
-    """Routers on a network of which some links are cut, with all that crosses links and arrives."""
+    """Routers on a network of which more and more links are cut, with all that crosses links and arrives."""
 
     def __init__(self, scenario: Scenario, plan: Plan) -> None:
         self.crossed: list[Crossing] = []
         self.arrived: set[tuple[int, int]] = set()  # an event and a subscription
+        self.round = 0
         super().__init__(shares_of(scenario, plan, epoch=1), make_policy("active"))
         self.settle()
 
@@ -48,23 +53,27 @@ class Broken(Wiring):
 
     def on_delivery(self, broker: int, delivery: Delivery) -> None:
         """Keeps what was delivered."""
-        self.arrived |= {(delivery.event, id_) for id_ in delivery.subscriptions}
+        self.arrived |= {(delivery.event % ROUND, id_) for id_ in delivery.subscriptions}
 
-    def cut(self, links: Iterable[Link], known: bool) -> None:
-        """Cuts links, both ways. The ends notice, and the others too if it is ``known``."""
+    def cut(self, links: Sequence[Link], known: bool) -> None:
+        """Cuts links, both ways. The ends notice, and the others too if it is ``known``; else they never hear of it."""
         for u, v in links:
             for here, there in ((u, v), (v, u)):
                 if there in self.routers[here].state.up:
                     self.do(here, self.routers[here].neighbour_down(there))
         if known:
             self.settle()
+        for queue in self.links.values():
+            queue.clear()
         for u, v in links:
             self.links[u, v], self.links[v, u] = deque(maxlen=0), deque(maxlen=0)  # what is put there is lost
 
-    def carry_all(self, events: Sequence[tuple[int, int, int, Attributes]]) -> None:
-        """Publishes events, one after the other: the broker, the client, the event, its attributes."""
+    def carry_all(self, events: Sequence[Published]) -> None:
+        """Publishes all events anew, one after the other, and forgets what came of them before."""
+        self.crossed.clear()
+        self.arrived, self.round = set(), self.round + 1
         for broker, client, event, attributes in events:
-            self.publish(broker, client, event, attributes)
+            self.publish(broker, client, self.round * ROUND + event, attributes)
             while any(self.links.values()):
                 for link in self.busy():
                     self.deliver(link)
@@ -74,36 +83,39 @@ def run(settings: Settings) -> list[Row]:
     """Each way with more and more links cut, the same for both."""
     seed = int(str(settings["seed"]))
     with scenario_from(making(settings, keywords=60)) as scenario:
+        network = scenario.network
+        ends = zip(network.ids[network.sources].tolist(), network.ids[network.targets].tolist(), strict=True)
+        cuts = random.Random(seed).sample(sorted((u, v) for u, v in ends if u < v), FAILED[-1])
         plans = {way: planned(scenario, way, seed) for way in (STEERED, ONE_TREE)}
         return [
-            settings | {"way": way, "failed": failed, "when": when} | _outcome(scenario, plan, failed, when, seed)
+            settings | {"way": way, "when": when} | row
             for way, plan in plans.items()
-            for failed in FAILED
             for when in (AT_ONCE, KNOWN)
+            for row in _outcomes(scenario, plan, cuts, when)
         ]
 
 
-def _outcome(scenario: Scenario, plan: Plan, failed: int, when: str, seed: int) -> Row:
-    """What arrives of what could, and what the copies cost for each delivery."""
-    network = scenario.network
-    ends = list(zip(network.ids[network.sources].tolist(), network.ids[network.targets].tolist(), strict=True))
+def _outcomes(scenario: Scenario, plan: Plan, cuts: Sequence[Link], when: str) -> Iterator[Row]:
+    """What arrives of what could, and what the copies cost for each delivery: first with no link cut."""
+    network, events = scenario.network, _events(scenario, plan)
+    ends = zip(network.ids[network.sources].tolist(), network.ids[network.targets].tolist(), strict=True)
     price = dict(zip(ends, network.prices.tolist(), strict=True))
-    cut = random.Random(seed).sample(sorted(link for link in ends if link[0] < link[1]), failed)
-    whole, broken = Broken(scenario, plan), Broken(scenario, plan)
-    events = _events(scenario, plan)
-    whole.carry_all(events)
-    broken.cut(cut, when == KNOWN)
-    broken.carry_all(events)
-    possible = _possible(scenario, plan, cut, whole.arrived, events)
-    spent = sum(price[each.source, each.target] for each in broken.crossed)
-    return {
-        "delivered": len(broken.arrived & possible) / max(len(possible), 1),
-        "price": spent / max(len(broken.arrived), 1),
-        "cut_off": 1 - len(possible) / max(len(whole.arrived), 1),
-    }
+    broken, usual = Broken(scenario, plan), set[tuple[int, int]]()
+    for before, failed in pairwise((0, *FAILED)):
+        broken.cut(cuts[before:failed], when == KNOWN)
+        broken.carry_all(events)
+        usual = usual or broken.arrived
+        possible = _possible(scenario, plan, cuts[:failed], usual, events)
+        spent = sum(price[each.source, each.target] for each in broken.crossed)
+        yield {
+            "failed": failed,
+            "delivered": len(broken.arrived & possible) / max(len(possible), 1),
+            "price": spent / max(len(broken.arrived), 1),
+            "cut_off": 1 - len(possible) / max(len(usual), 1),
+        }
 
 
-def _events(scenario: Scenario, plan: Plan) -> list[tuple[int, int, int, Attributes]]:
+def _events(scenario: Scenario, plan: Plan) -> list[Published]:
     broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
     return [
         (
@@ -121,7 +133,7 @@ def _possible(
     plan: Plan,
     cut: Sequence[Link],
     arrived: set[tuple[int, int]],
-    events: Sequence[tuple[int, int, int, Attributes]],
+    events: Sequence[Published],
 ) -> set[tuple[int, int]]:
     """The deliveries to brokers that the publishing one can still reach."""
     steering = Steering(scenario.network).without({end for u, v in cut for end in ((u, v), (v, u))})

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from overstory.lab.experiment import BySeed, Experiment, Figure, Parameters, Row, Settings
 from overstory.lab.localized import Localized
-from overstory.lab.measuring import by_seed, lines, quotients, where
+from overstory.lab.measuring import by_seed, excess, lines, quotients, where
 from overstory.lab.ranges import make_ranges
 from overstory.lab.steered_cells import MANY_TREES, ONE_TREE, STEERED, making, network_of, planned, scenario_from
 from overstory.lab.tree_cells import DATA_SETS, events_of
@@ -157,11 +157,18 @@ def cheaper_below(cards: dict[str, Scorecard], messages: dict[str, float]) -> fl
     return saved / ours.events / more if more > 0 and saved > 0 else None
 
 
-def times(rows: Sequence[Row], value: str, way: str = STEERED, other: str = ONE_TREE) -> BySeed:
-    """Beside another way, on keywords of the largest network."""
+def times(
+    rows: Sequence[Row], value: str, way: str = STEERED, other: str = ONE_TREE, interest: str = KEYWORDS
+) -> BySeed:
+    """Beside another way, on the largest network."""
     most = max((int(str(row["brokers"])) for row in rows), default=0)
-    mine = where(rows, interest=KEYWORDS, data="Localized1", brokers=most)
+    mine = where(rows, interest=interest, data="Localized1", brokers=most)
     return quotients(mine, value, {"way": way}, {"way": other})
+
+
+def more_for_few_boxes(rows: Sequence[Row]) -> BySeed:
+    """What summaries of few boxes cost more than exact ones on range interests, in percent."""
+    return excess(times(rows, "cost", SUMMARISED, STEERED, RANGES))
 
 
 def changes(rows: Sequence[Row]) -> BySeed:
@@ -198,6 +205,7 @@ EXPERIMENT = Experiment(
         "entries_of_regions_over_steered": partial(times, value="entries", way=REGIONS, other=STEERED),
         "held_by_regions_over_steered": partial(times, value="held", way=SUMMARISED_REGIONS, other=SUMMARISED),
         "cost_of_regions_over_steered": partial(times, value="cost", way=REGIONS, other=STEERED),
+        "more_for_few_boxes": more_for_few_boxes,
         "changes_for_an_event": changes,
     },
     figures=figures,
