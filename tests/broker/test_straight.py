@@ -1,4 +1,4 @@
-"""Single messages that are like one before go to the same clients, unless something has changed since."""
+"""Messages that are like some before go to the same clients, unless something has changed since."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overstory.broker.straight import kind_of
+from overstory.broker.straight import FEW, kind_of
 from overstory.wire.decode import decode
 from overstory.wire.encode import encode
 from overstory.wire.packets import MQTT_3_1_1, MQTT_5, Ack, Publish
@@ -17,13 +17,13 @@ TOPICS = ("a/b", "a/c", "$x", "b")
 FILTERS = ("a/+", "a/b", "#", "$share/g/a/b")
 NAMES = ("one", "two", "three")
 
-publishing = st.tuples(
-    st.just("publish"),
-    st.sampled_from(NAMES),
+message = st.tuples(
     st.sampled_from(TOPICS),
     st.sampled_from([b"", b"x" * 30, b"y" * 300]),
     st.sampled_from([{}, {"user_properties": [("p", "1")]}, {"user_properties": [("p", "2")]}]),
 )
+at_once = st.one_of(st.lists(message, min_size=1, max_size=1), st.lists(message, min_size=1, max_size=FEW + 2))
+publishing = st.tuples(st.just("publish"), st.sampled_from(NAMES), at_once)
 subscribing = st.tuples(
     st.just("subscribe"),
     st.sampled_from(NAMES),
@@ -36,15 +36,20 @@ steps = st.lists(st.one_of(publishing, publishing, publishing, subscribing, othe
 
 
 def outcome(kernels: bool, script: list[tuple[Any, ...]]) -> list[list[str]]:
-    """What each client gets, in order. Each step is a turn of its own."""
+    """What each client gets, in the order of each topic. Each step is a turn of its own."""
     house = House(kernels)
     clients = {name: _connected(house, name) for name in NAMES}
     heard: dict[str, list[str]] = {name: [] for name in NAMES}
     for kind, name, *given_ in script:
         client = clients[name]
         if kind == "publish":
-            topic, payload, properties = given_
-            client.publish(topic, payload, properties=properties if client.version == MQTT_5 else {})
+            with_properties = client.version == MQTT_5
+            client.send(
+                *[
+                    Publish(topic, payload, properties=more if with_properties else {})
+                    for topic, payload, more in given_[0]
+                ]
+            )
         elif kind == "subscribe":
             topics, where, options = given_
             if not (topics.startswith("$share") and "no_local" in options) and client.version == MQTT_5:
@@ -57,7 +62,8 @@ def outcome(kernels: bool, script: list[tuple[Any, ...]]) -> list[list[str]]:
         else:
             house.core.congested(client.link, kind == "deaf")
         for listener in NAMES:
-            heard[listener] += [repr(packet) for packet in clients[listener].received()]
+            packets = clients[listener].received()  # those of one topic are in order, says MQTT
+            heard[listener] += [repr(packet) for packet in sorted(packets, key=lambda one: getattr(one, "topic", ""))]
     return list(heard.values())
 
 
@@ -105,6 +111,28 @@ def test_a_second_message_goes_straight_until_something_changes() -> None:
     house.state.dirty[b.link] = None  # something else is to be sent before
     assert house.tick is not None
     assert not house.tick.passed_on(a.link, write(Publish("x", b"1"), MQTT_5))
+
+
+def test_a_few_messages_at_once_go_straight_in_one_piece_to_each_client() -> None:
+    house = House()
+    a, b, c = (house.connect(name) for name in "abc")
+    b.subscribe("x", "y", qos=0)
+    c.subscribe("y", qos=0)
+    for topic in "xyz":
+        a.publish(topic)
+    pieces: dict[Client, list[bytes]] = {b: [], c: []}
+    for client, written in pieces.items():
+        client.received()
+        client.link.write = written.append
+    x, y, z = (write(Publish(topic, b"1"), MQTT_5) for topic in "xyz")
+    house.deliver(a.link, x + y + z + x)
+    assert pieces == {b: [x + y + x], c: [y]}
+    house.deliver(a.link, x * FEW)
+    assert pieces[b][1:] == [x * FEW]
+    counts = house.state.counts
+    assert (counts.straight, counts.messages_in, counts.messages_out) == (4 + FEW, 7 + FEW, 3 + 4 + FEW)
+    house.deliver(a.link, x * (FEW + 1))
+    assert counts.straight == 4 + FEW
 
 
 @given(
