@@ -18,6 +18,7 @@ from benchmarks import (
     steered_tables,
     steiner,
     topics,
+    topics_million,
     trees,
 )
 from benchmarks.measure import Subject
@@ -42,7 +43,7 @@ SUBJECTS: dict[str, Subject] = {
     "steiner-library": steiner.library,
     "steiner-opt": steiner.opt,
     "topics-replay": topics.replay,
-    "topics-million": topics.million,
+    "topics-million": topics_million.million,
     "steered": steered.quality,
     "steered-boxes": steered.boxes,
     "steered-entry": steered.entry,
@@ -51,7 +52,9 @@ SUBJECTS: dict[str, Subject] = {
     "trees": trees.quality,
     "trees-speed": trees.speed,
     "assignment": assignment.quality,
+    "assignment-oracles": assignment.oracles,
     "assignment-speed": assignment.speed,
+    "assignment-online": assignment.online,
     "route-subscribe": routing.subscribe,
     "route-publish": routing.publish,
     "route-experiment": routing.experiment,

@@ -16,7 +16,6 @@ from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE
 from overstory.kernels.tamara_channels import brings, has, join, subscribe, unsubscribe
 from overstory.kernels.tamara_covering import go, recover
-from overstory.kernels.tamara_estimates import add_threshold
 from overstory.kernels.tamara_state import (
     ADD,
     CHEAPER,
@@ -42,6 +41,7 @@ from overstory.kernels.tamara_surveys import (
     consider_removing,
     consider_shrinking,
     tossed,
+    tossed_for,
 )
 
 
@@ -139,8 +139,6 @@ def lose_interest(state: Tamara, user: int, topic: int) -> None:
             else:
                 state.messages[NOTICE] += 1
                 remember(state, UNWANTED, mine[k], topic)
-    if state.mode == RECOVERING:
-        cover_anew(state, user)
 
 
 @kernel
@@ -184,9 +182,9 @@ def reconsider(state: Tamara, reason: int, channel: int, topic: int) -> None:
         if tossed(state, max(GROWTH * state.size[channel], 3.0)):
             consider_shrinking(state, channel)
     elif reason == WANTED:
-        if not state.inside[channel, topic] and tossed(state, add_threshold(state, channel, topic)):
+        if not state.inside[channel, topic] and tossed_for(state, channel, topic):
             consider_adding(state, channel, topic)
-    elif state.inside[channel, topic] and (reason == DEARER or tossed(state, add_threshold(state, channel, topic))):
+    elif state.inside[channel, topic] and (reason == DEARER or tossed_for(state, channel, topic)):
         consider_removing(state, channel, topic)
 
 

@@ -30,6 +30,7 @@ def erase(row: Array, size: int, value: int) -> None:
 @kernel
 def put_topic(state: Tamara, cluster: int, topic: int) -> None:
     state.inside[cluster, topic] = 1
+    state.patience[cluster, topic] = 0
     insert(state.topics[cluster], state.width[cluster], topic)
     state.width[cluster] += 1
     state.load[cluster] += state.rate[topic]
@@ -40,6 +41,7 @@ def put_topic(state: Tamara, cluster: int, topic: int) -> None:
 @kernel
 def take_topic(state: Tamara, cluster: int, topic: int) -> None:
     state.inside[cluster, topic] = 0
+    state.patience[cluster, topic] = 0
     erase(state.topics[cluster], state.width[cluster], topic)
     state.width[cluster] -= 1
     state.load[cluster] -= state.rate[topic]

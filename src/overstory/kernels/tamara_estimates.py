@@ -97,15 +97,21 @@ def merging_two(state: Tamara, cluster: int, other: int, common: float) -> float
 
 
 @kernel
+def break_even(state: Tamara, cluster: int, topic: int) -> float:
+    """How many subscribers of the cluster must want the topic for it to be there, where each costs the same."""
+    rate = state.rate[topic]
+    more = state.associate[state.width[cluster] + 1] - state.associate[state.width[cluster]]
+    needed = more + rate * (state.notify + state.deliver[state.size[cluster]])
+    each = state.maintain[1] - state.maintain[0] + rate * (state.deliver[1] - state.deliver[0])
+    return max(needed / max(each, 1e-12), 1.0)
+
+
+@kernel
 def add_threshold(state: Tamara, cluster: int, topic: int) -> float:
     """The fewest common subscribers that make adding the topic to the cluster pay."""
     low, high = 0, state.fans[topic]
     if adding(state, state.size[cluster], state.width[cluster], state.rate[topic], high, float(high)) >= 0:
-        rate = state.rate[topic]  # not even all of them: what it would take if more came
-        more = state.associate[state.width[cluster] + 1] - state.associate[state.width[cluster]]
-        needed = more + rate * (state.notify + state.deliver[state.size[cluster]])
-        each = state.maintain[1] - state.maintain[0] + rate * (state.deliver[1] - state.deliver[0])
-        return max(needed / max(each, 1e-12), 1.0)
+        return break_even(state, cluster, topic)  # not even all of them: what it would take if more came
     while low < high:
         middle = (low + high) // 2
         found = adding(

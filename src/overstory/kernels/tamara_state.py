@@ -58,6 +58,7 @@ class Tamara(NamedTuple):
     draws: Array  # how many numbers have been drawn, and the seed
     messages: Array  # by kind
     updates: Array  # by kind
+    patience: Array  # by cluster and topic: how many more (un)subscriptions the last survey said it would take; 0: none
     reasons: Array  # to reconsider, in order: which, the channel, and the topic in question
     pending: Array  # how many of these wait
 

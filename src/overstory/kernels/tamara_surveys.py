@@ -9,8 +9,18 @@ import numpy as np
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE
 from overstory.kernels.tamara_channels import brings
-from overstory.kernels.tamara_estimates import adding, answers, coin, destroying, merging_two, pairing, removing
-from overstory.kernels.tamara_state import ANSWER, ASK, LOCK, NOTICE, Tamara, uniform
+from overstory.kernels.tamara_estimates import (
+    add_threshold,
+    adding,
+    answers,
+    break_even,
+    coin,
+    destroying,
+    merging_two,
+    pairing,
+    removing,
+)
+from overstory.kernels.tamara_state import ANSWER, ASK, LITERAL, LOCK, NOTICE, Tamara, uniform
 from overstory.kernels.tamara_updates import add_topic, create, destroy, merge, remove_topic
 
 LOCKING = 3  # messages: the request, the answer, and the release
@@ -19,6 +29,15 @@ LOCKING = 3  # messages: the request, the answer, and the release
 @kernel
 def tossed(state: Tamara, threshold: float) -> bool:
     return uniform(state.draws) < coin(state.phi, threshold)
+
+
+@kernel
+def tossed_for(state: Tamara, cluster: int, topic: int) -> bool:
+    """Whether the cluster's coin for the topic wins: by the threshold alone as in the paper, or, where users cover
+    themselves anew, by what the last survey was short of it."""
+    if state.mode == LITERAL or state.patience[cluster, topic] == 0:
+        return tossed(state, add_threshold(state, cluster, topic))
+    return tossed(state, float(state.patience[cluster, topic]))
 
 
 @kernel
@@ -42,13 +61,9 @@ def consider_adding(state: Tamara, cluster: int, topic: int) -> bool:
     found = 0
     for i in range(len(asked)):
         found += state.direct[asked[i], topic]
-    common = found / max(len(asked), 1) * state.size[cluster]
-    return add_if_it_pays(state, cluster, topic, min(common, float(state.fans[topic])))
-
-
-@kernel
-def add_if_it_pays(state: Tamara, cluster: int, topic: int, common: float) -> bool:
+    common = min(found / max(len(asked), 1) * state.size[cluster], float(state.fans[topic]))
     if adding(state, state.size[cluster], state.width[cluster], state.rate[topic], state.fans[topic], common) >= 0:
+        state.patience[cluster, topic] = max(int(add_threshold(state, cluster, topic) - common), 1)
         return False
     state.messages[LOCK] += LOCKING
     add_topic(state, cluster, topic)
@@ -64,6 +79,7 @@ def consider_removing(state: Tamara, cluster: int, topic: int) -> bool:
         found += state.wants[asked[i], topic]
     wanted = found / max(len(asked), 1) * state.size[cluster]
     if removing(state, cluster, topic, wanted) >= 0:
+        state.patience[cluster, topic] = max(int(wanted - break_even(state, cluster, topic)), 1)
         return False
     state.messages[LOCK] += LOCKING
     remove_topic(state, cluster, topic)

@@ -80,6 +80,7 @@ def free(state: Tamara, cluster: int) -> None:
     while state.width[cluster]:
         take_topic(state, cluster, state.topics[cluster, state.width[cluster] - 1])
     state.load[cluster] = 0.0
+    state.patience[cluster] = 0
 
 
 @kernel

@@ -122,6 +122,7 @@ def empty_state(users: int, rates: Floats, costs: Costs, rules: Rules, clusters:
         draws=np.array([0, rules.seed], np.uint64),
         messages=counts(len(KINDS)),
         updates=counts(len(UPDATES)),
+        patience=numbers(room, topics),
         reasons=counts(2 * room + 8, 3),
         pending=counts(1),
     )

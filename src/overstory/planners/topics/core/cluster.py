@@ -5,7 +5,7 @@ It takes topics in and lets them go, merges with another cluster when it grows, 
 
 from collections.abc import Iterable
 
-from overstory.kernels.tamara_state import DEARER, GREW, GROWTH, SHRANK, UNWANTED, WANTED
+from overstory.kernels.tamara_state import DEARER, GREW, GROWTH, LITERAL, SHRANK, UNWANTED, WANTED
 from overstory.planners.topics.core import formulas
 from overstory.planners.topics.core.channel import Channel, Machine, Reason, World, most
 from overstory.planners.topics.core.figures import ClusterFigures, TopicFigures
@@ -40,14 +40,17 @@ class Cluster(Channel):
         super().__init__(number, world)
         self.figures = ClusterFigures(number)
         self.topics: dict[int, TopicFigures] = {}
+        self.patience: dict[int, int] = {}  # by topic: how many more (un)subscriptions the last survey said it takes
 
     def put(self, topic: TopicFigures) -> None:
         self.topics[topic.number] = topic
+        self.patience.pop(topic.number, None)
         self.figures.load += topic.rate
         self.figures.topics = frozenset(self.topics)
 
     def take(self, topic: int) -> None:
         self.figures.load -= self.topics.pop(topic).rate
+        self.patience.pop(topic, None)
         self.figures.topics = frozenset(self.topics)
 
     def side(self) -> Side:
@@ -121,11 +124,18 @@ class Cluster(Channel):
                 return None
             return self.consider_merging() if reason == GREW else self.consider_shrinking()
         if figures is not None:
-            if topic not in self.topics and self.world.tossed(self._threshold(figures)):
+            if topic not in self.topics and self._tossed_for(figures):
                 return self.consider_adding(figures)
-        elif topic in self.topics and (reason == DEARER or self.world.tossed(self._threshold(self.topics[topic]))):
+        elif topic in self.topics and (reason == DEARER or self._tossed_for(self.topics[topic])):
             return self.consider_removing(topic)
         return None
+
+    def _tossed_for(self, topic: TopicFigures) -> bool:
+        """Whether the coin for the topic wins: by the threshold alone as in the paper, or, where users cover themselves
+        anew, by what the last survey was short of it."""
+        short = self.patience.get(topic.number)
+        literally = self.world.rules.mode == LITERAL or short is None
+        return self.world.tossed(self._threshold(topic) if literally else float(short or 0))
 
     def _threshold(self, topic: TopicFigures) -> float:
         return formulas.add_threshold(self.world.costs, self.side(), topic.rate, topic.size)
@@ -137,7 +147,9 @@ class Cluster(Channel):
     def consider_adding(self, topic: TopicFigures) -> Machine:
         found: list[Answer] = yield from self.survey(Ask())
         common = sum(topic.number in answer.direct for answer in found) / max(len(found), 1) * len(self.members)
+        common = min(common, float(topic.size))
         if self._adding(topic, common) >= 0:
+            self.patience[topic.number] = max(int(self._threshold(topic) - common), 1)
             return
         other = Address(TOPIC, topic.number)
         if (yield from self.locking(other, Lock(self.address))) is not None:
@@ -149,6 +161,8 @@ class Cluster(Channel):
         wanted = sum(answer.wants for answer in found) / max(len(found), 1) * len(self.members)
         figures = self.topics[topic]
         if formulas.removing(self.world.costs, self.side(), figures.rate, figures.size, wanted) >= 0:
+            short = wanted - formulas.break_even(self.world.costs, self.side(), figures.rate)
+            self.patience[topic] = max(int(short), 1)
             return
         other = Address(TOPIC, topic)
         if (yield from self.locking(other, Lock(self.address))) is not None:

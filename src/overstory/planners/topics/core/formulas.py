@@ -119,14 +119,18 @@ def destroying(costs: Tables, cluster: Side, topics: Sequence[tuple[float, int, 
     return found
 
 
+def break_even(costs: Tables, cluster: Side, rate: float) -> float:
+    more = costs.associate[cluster.width + 1] - costs.associate[cluster.width]
+    needed = more + rate * (costs.notify + costs.deliver[cluster.size])
+    each = costs.maintain[1] - costs.maintain[0] + rate * (costs.deliver[1] - costs.deliver[0])
+    return max(needed / max(each, 1e-12), 1.0)
+
+
 def add_threshold(costs: Tables, cluster: Side, rate: float, fans: int) -> float:
     """The fewest common subscribers that make adding the topic to the cluster pay."""
     low, high = 0, fans
     if adding(costs, cluster.size, cluster.width, rate, fans, float(high)) >= 0:
-        more = costs.associate[cluster.width + 1] - costs.associate[cluster.width]
-        needed = more + rate * (costs.notify + costs.deliver[cluster.size])
-        each = costs.maintain[1] - costs.maintain[0] + rate * (costs.deliver[1] - costs.deliver[0])
-        return max(needed / max(each, 1e-12), 1.0)
+        return break_even(costs, cluster, rate)
     while low < high:
         middle = (low + high) // 2
         if adding(costs, cluster.size, cluster.width, rate, fans, float(middle)) < 0:

@@ -1,0 +1,70 @@
+"""A million users and 10,000 topics: topic-search plans them from a folder, with co-interest counted on Spark.
+
+What is measured runs in a process of its own, on two cores: python -m benchmarks.topics_million FOLDER. Its seconds are
+from its start to its end, so Python, Java and Spark start within them, the scenario is read and the plan written. Its
+memory is the largest sum over all its processes of their proportional set sizes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Measurement
+from benchmarks.watch import watched
+from overstory.lab.topics import Topics, make_topics
+from overstory.model.scenario import read_scenario
+from overstory.pipeline.pipeline import Pipeline
+from overstory.planners.chains import make_plan
+
+CORES = 2
+MOST_SECONDS, MOST_MEMORY = 300, 6
+GB = 1e9
+
+
+def million(quick: bool) -> Iterator[Measurement]:
+    users, topics, clusters = (2_000, 200, 16) if quick else (1_000_000, 10_000, 800)
+    what = Topics(users=users, topics=topics, natural_clusters=clusters, intervals=24, changes=False)
+    with tempfile.TemporaryDirectory() as place:
+        make_topics(Path(place) / "scenario", what, seed=1)
+        start = time.perf_counter()
+        said, peak = run(Path(place))
+        seconds = time.perf_counter() - start
+    size = f"{users:,} users, {topics:,} topics, {said['clusters']:,} clusters, {said['without']:.2f} times less"
+    yield Measurement("topics-million", f"{size}: planned", seconds, bar=MOST_SECONDS, unit="s")
+    yield Measurement("topics-million", f"{size}: largest sum of memory", peak / GB, bar=MOST_MEMORY, unit="GB")
+    for step, took in said["steps"].items():
+        yield Measurement("topics-million", step, max(took, 0.001), unit="s")
+
+
+def run(folder: Path) -> tuple[dict[str, Any], float]:
+    command = [sys.executable, "-m", "benchmarks.topics_million", str(folder)]
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=said, text=True)
+        _, peak = watched(process)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        said.seek(0)
+        return json.load(said), peak
+
+
+def planned(folder: Path) -> dict[str, Any]:
+    if hasattr(os, "sched_setaffinity"):  # what we start inherits it
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    scenario = read_scenario(folder / "scenario")
+    with Pipeline(f"local[{CORES}]") as pipeline:
+        plan = make_plan("topic-search", scenario, pipeline, {}, seed=1)
+        start = time.perf_counter()
+        plan.write(folder / "plan")
+        steps = pipeline.clock.seconds | {"writing the plan": time.perf_counter() - start}
+    clusters = int((plan.flows["associations"].to_numpy() > 0).sum())
+    return {"clusters": clusters, "without": plan.header.alternatives["a tree for each topic"], "steps": steps}
+
+
+if __name__ == "__main__":
+    print(json.dumps(planned(Path(sys.argv[1]))))
