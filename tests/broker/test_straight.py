@@ -120,7 +120,7 @@ def test_a_few_messages_at_once_go_straight_in_one_piece_to_each_client() -> Non
     c.subscribe("y", qos=0)
     for topic in "xyz":
         a.publish(topic)
-    pieces: dict[Client, list[bytes]] = {b: [], c: []}
+    pieces: dict[Client, list[bytes | memoryview]] = {b: [], c: []}
     for client, written in pieces.items():
         client.received()
         client.link.write = written.append
