@@ -5,6 +5,7 @@
 2. Where a table of users and topics fits into memory, clusters are improved one by one, overlapping where that saves,
    and users cover themselves anew, until nothing saves any more. Several beginnings are tried, and the best is taken:
    the merged clusters, no clusters, and the communities of topics.
+3. Where there are very few users and topics, whole clusters are exchanged as well.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from overstory.kernels import topic_search as kernel
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
 from overstory.planners.steps import Partners, Steps
+from overstory.planners.topics import exchange
 from overstory.planners.topics.clustering import Clustering, alone, covered, overall
 from overstory.planners.topics.costs import Costs
 from overstory.planners.topics.demand import Demand, asked_in
@@ -50,7 +52,9 @@ def searched(demand: Demand, costs: Costs, partners: Partners, seed: int = 0) ->
     starts += [covered(demand, costs, disjoint(labels)) for labels in labellings(demand, BEGINNINGS, seed)]
     for start in starts:
         best = cheaper(demand, costs, best, improved(demand, costs, start))
-    return best
+    if demand.users * len(demand.rates) > exchange.MOST_CELLS:
+        return best
+    return cheaper(demand, costs, best, improved(demand, costs, exchange.exchanged(demand, costs, best)))
 
 
 def cheaper(demand: Demand, costs: Costs, one: Clustering, other: Clustering) -> Clustering:
