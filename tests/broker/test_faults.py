@@ -103,6 +103,28 @@ def test_an_error_before_anything_is_handed_out_is_tried_client_by_client(monkey
     assert len(reader.messages()) == 2
 
 
+def test_an_error_after_messages_were_handed_out_doubles_none_and_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House()
+    assert house.tick is not None
+    fast, safe, reader = house.connect("fast"), house.connect("safe"), house.connect("reader")
+    reader.subscribe("#", qos=1)
+    hand_out = house.tick._hand_out
+
+    def fails(*given: Any) -> None:
+        hand_out(*given)
+        raise UnforeseenError
+
+    monkeypatch.setattr(house.tick, "_hand_out", fails)
+    messages = [Publish("x", b"0"), Publish("x", b"1", 1, packet_id=1)]
+    house.together([(fast, write(messages[0], MQTT_5)), (safe, write(messages[1], MQTT_5))])
+    assert [message.payload for message in reader.messages()] == [b"0", b"1"]
+    assert safe.told_why() == IMPLEMENTATION  # it has no acknowledgement, and will send its message again
+    assert not fast.link.closed
+    monkeypatch.setattr(house.tick, "_hand_out", hand_out)
+    house.together([(fast, write(Publish("x", b"2"), MQTT_5)), (reader, write(PingReq(), MQTT_5))])
+    assert [packet.payload for packet in reader.received() if isinstance(packet, Publish)] == [b"2"]
+
+
 def test_a_subscriber_that_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
     house = House()
     a, b, c = (house.connect(name) for name in "abc")

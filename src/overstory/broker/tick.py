@@ -62,6 +62,7 @@ class Tick:
         state.resume = lambda link: self.add(link, b"")
         core.for_kernels = True
         self._straight = Straight(state, self.compiled)
+        self._begun = False  # whether some clients may have got messages of this turn
         self._raw = bytearray(CHUNK.itemsize)
         self._one = np.frombuffer(self._raw, CHUNK)  # the chunk of a turn in which one client is heard
 
@@ -167,15 +168,7 @@ class Tick:
         frames = frame(array, chunks, self.state.slots.rows, self.state.limits.packet)
         rows = chunks.tolist()
         if len(frames):
-            only = links[0] if len(links) == 1 else None
-            out, at, promises = self._decide(array, frames, chunks, only)
-            self.state.counts.messages_in += len(frames)
-            promised = iter([promise for qos, promise in zip(frames["qos"].tolist(), promises, strict=False) if qos])
-            for link, row in zip(links, rows, strict=True):
-                if row[COUNTED]:
-                    acknowledgements = out[at : at + 4 * row[COUNTED]]
-                    self._acknowledge(link, acknowledgements, list(islice(promised, row[COUNTED])))
-                    at += 4 * row[COUNTED]
+            self._pass_on({link: row[COUNTED] for link, row in zip(links, rows, strict=True)}, array, frames, chunks)
         odd = []
         for link, row in zip(links, rows, strict=True):
             if row[AT] < row[STOP]:
@@ -183,6 +176,35 @@ class Tick:
             if row[WHY] == ODD:
                 odd.append(link)
         return odd
+
+    def _pass_on(self, counted: dict[Link, int], data: Bytes, frames: Rows, chunks: Rows) -> None:
+        """Decides about framed messages, and acknowledges those of QoS 1, of which each client has so many.
+
+        If an error of our own comes up when some clients may have got messages already, they are not tried again.
+        Whoever waits for an acknowledgement is hung up on instead, and sends again what was not acknowledged.
+        """
+        self._begun = False
+        try:
+            out, at, promises = self._decide(data, frames, chunks, next(iter(counted)) if len(counted) == 1 else None)
+        except Exception as error:
+            if not self._begun:
+                raise
+            self.state.fault(error)
+            for link, count in counted.items():
+                if count:
+                    faults.end(self.state, link, error)
+            return
+        finally:
+            self.state.counts.messages_in += len(frames) if self._begun else 0
+        promised = iter([promise for qos, promise in zip(frames["qos"].tolist(), promises, strict=False) if qos])
+        for link, count in counted.items():
+            if count:
+                mine = list(islice(promised, count))
+                try:
+                    self._acknowledge(link, out[at : at + 4 * count], mine)
+                except Exception as error:
+                    faults.end(self.state, link, error)
+                at += 4 * count
 
     def _acknowledge(self, link: Link, acknowledgements: bytes, promises: Sequence[Promise | None]) -> None:
         """Acknowledges messages of QoS 1 of one client, each once it is safe. A client that has sent too many, without
@@ -214,6 +236,7 @@ class Tick:
             decided = decision.decided
             whole = decision.out.tobytes() if len(decision.out) <= FEW * len(decision.spans) else None
             specials = decision.specials
+            self._begun = True
             if specials and self.fast is not None:
                 specials, promises = self.fast.take(decision, data, frames, chunks, NOBODY, None, self.state.events)
                 promised = [promises.get(place) for place in range(decided)] if promises else []
@@ -227,6 +250,7 @@ class Tick:
                 if whole is None:
                     return decision.out[decision.acknowledgements :].tobytes(), 0, promised
                 return whole, decision.acknowledgements, promised
+        self._begun = True
         read = [self._read(data, frames[place], chunks) for place in range(decided, len(frames))]
         found = iter(publishing.decide(self.state, [message for message in read if message is not None]))
         later = [None if message is None else next(found) for message in read]
