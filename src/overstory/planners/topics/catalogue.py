@@ -84,8 +84,8 @@ TOPIC_PLANNERS: tuple[tuple[Any, ...], ...] = (
     ),
     (
         "tamara",
-        "Tamara, where a user whose interests change also chooses its clusters anew; with seeded=true from those of "
-        "topic-search",
+        "Tamara, where a user whose interests change also chooses its clusters anew; with seeded=true begun with the "
+        "clusters of topic-search and corrected by it",
         "that of tamara-literal",
         "three seconds for 75,000 changes",
         "where changes come in a burst: each costs messages",
