@@ -8,7 +8,7 @@ import pytest
 
 from overstory.errors import UsageError
 from overstory.filters import parse_filter
-from overstory.lab.overlay_example import make_example
+from overstory.lab.overlay_example import TIMES, TRAFFIC, make_example
 from overstory.lab.quadratic import Quadratic, core_prices, intervals, make_quadratic
 from overstory.model.access import access_of
 from overstory.model.scenario import Scenario, read_scenario
@@ -95,6 +95,17 @@ def test_rates_are_those_of_the_log_without_a_table_of_users_times_users(scenari
         wanted = parse_filter(filters[user])
         assert np.isclose(traffic.sent[at] * SEEN, (publishers == user).sum())
         assert np.isclose(traffic.got[at] * SEEN, sum(wanted.matches({"value": value}) for value in values.tolist()))
+
+
+@pytest.mark.parametrize("channels", [10_000, 7])
+def test_filters_that_name_single_values_get_what_they_match(channels: int, tmp_path: Path) -> None:
+    """Exactly where each value has a channel of its own; of a wider channel an equal part of the values in it."""
+    make_example(tmp_path / "example")
+    scenario = read_scenario(tmp_path / "example")
+    traffic = traffic_of(scenario, Workbench(scenario), channels, fine=True)
+    everything = sum(map(sum, TRAFFIC)) * TIMES
+    assert np.isclose(traffic.sent.sum(), everything, rtol=0.05)
+    assert np.isclose(traffic.got.sum(), traffic.sent.sum(), rtol=1e-9 if channels > 100 else 0.5)
 
 
 def test_the_example_is_the_same_every_time(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ MEANING = {  # of the parameters of a quadratic scenario
     "publishers": "the share of users that publish",
     "grid": "ends of subscriptions are multiples of its inverse",
     "bytes": "the size of an event",
+    "known": "brokers that each client knows and may be attached to, by chance; 0: all",
 }
 
 

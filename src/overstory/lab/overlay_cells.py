@@ -18,6 +18,7 @@ from overstory.lab.measuring import by_seed, number, where
 from overstory.lab.quadratic import Quadratic, make_quadratic
 from overstory.model.plan import Plan, Value
 from overstory.model.scenario import read_scenario
+from overstory.pipeline.exact import rounded_down
 from overstory.pipeline.workbench import Workbench
 from overstory.planners.chains import make_plan
 
@@ -42,7 +43,8 @@ def cells(scenarios: Sequence[Settings], planners: Sequence[Settings]) -> Iterat
 
 
 def run(settings: Settings) -> list[Row]:
-    """The scorecard of a planner, the seconds that planning took, and how many brokers want a channel."""
+    """The scorecard of a planner, the seconds that planning took, and how many brokers want a channel; where a cell is
+    ``bounded``, also what no plan undercuts."""
     given = {name: value for name, value in settings.items() if name in SCENARIO}
     bench = bench_of(settings["seed"], *given.items())
     chosen: dict[str, Value] = {name: settings[name] for name in ("core",) if name in settings}
@@ -53,6 +55,8 @@ def run(settings: Settings) -> list[Row]:
     seconds = time.perf_counter() - began
     found = msgspec.structs.asdict(bench.score(plan))
     shown = {name: found[name] for name in SHOWN}
+    if settings.get("bounded"):
+        shown["bound_total"] = rounded_down(bench.bound_total)
     used = len(np.unique(plan.attachments["broker"].to_numpy()))
     return [settings | shown | {"used_brokers": used, "wanting": wanting(bench, plan), "seconds": seconds}]
 

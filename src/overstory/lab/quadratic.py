@@ -43,12 +43,13 @@ class Quadratic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     publishers: float = 1.0  # the share of users that publish
     grid: int = 1000  # ends of intervals are multiples of its inverse
     bytes: int = 1  # of an event
+    known: int = 0  # brokers that each user knows and may be attached to, by chance; 0: all
 
     def __post_init__(self) -> None:
         for name in ("users", "brokers", "channels", "grid"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be 1 or more, not {getattr(self, name)}")
-        for name in ("events", "bytes", "capacity", "access_core_ratio"):
+        for name in ("events", "bytes", "capacity", "access_core_ratio", "known"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
         for name in ("width", "publishers"):
@@ -76,16 +77,16 @@ def make_quadratic(folder: Path, parameters: Quadratic, seed: int) -> None:
     publisher, value = draw_events(parameters, event_dice)
     capacity = _capacity(parameters, low, high, publisher, value)
     made_by: MadeBy = {"kind": "quadratic", "seed": seed, **msgspec.structs.asdict(parameters)}
+    access, links = _access(parameters, core, brokers, users, seed), _links(core)
+    if 0 < parameters.known < parameters.brokers:
+        links = pa.concat_tables([links, _known_links(parameters, access, brokers, users, seed)])
+        access = Access()
     settings = Settings(
-        name="quadratic",
-        prices=Prices(core=1.0, access=1.0),
-        access=_access(parameters, core, brokers, users, seed),
-        coalesce=False,
-        made_by=made_by,
+        name="quadratic", prices=Prices(core=1.0, access=1.0), access=access, coalesce=False, made_by=made_by
     )
     tables = {
         "brokers": _brokers(brokers, capacity),
-        "links": _links(core),
+        "links": links,
         "clients": _clients(users, parameters.brokers),
         "subscriptions": _subscriptions(low, high, parameters),
     }
@@ -187,6 +188,21 @@ def _access(parameters: Quadratic, core: Floats, brokers: Floats, users: Floats,
     apart = users[some[0]] - brokers[some[1]]
     mean_access = float(np.hypot(apart[:, 0], apart[:, 1]).mean())
     return Access("euclidean", price=parameters.access_core_ratio * mean_core / mean_access)
+
+
+def _known_links(parameters: Quadratic, access: Access, brokers: Floats, users: Floats, seed: int) -> pa.Table:
+    """Rows for each user and the brokers that it knows, both ways, at the prices that the metric would have."""
+    draw = dice(seed).spawn(5)[4]  # the first four are those of everything else
+    known = np.argsort(draw.random((len(users), len(brokers))), axis=1)[:, : parameters.known]
+    if parameters.prices == INDEPENDENT:
+        price = draw.random(known.shape) * access.price
+    else:
+        apart = users[:, None, :] - brokers[known]
+        price = np.hypot(apart[..., 0], apart[..., 1]) * access.price
+    user = np.repeat(len(brokers) + np.arange(len(users)), parameters.known)
+    broker, paid = known.ravel(), np.tile(price.ravel(), 2)
+    source, target = np.concatenate([user, broker]), np.concatenate([broker, user])
+    return pa.table({"source": source, "target": target, "price": paid, "delay": paid}, LINKS.schema)
 
 
 def _brokers(places: Floats, capacity: Floats | None) -> pa.Table:

@@ -49,6 +49,7 @@ def make_real(folder: Path, data: Path, parameters: RealOverlay, seed: int) -> l
     users = int(user.max()) + 1
     access = access[: len(names), place_dice.integers(access.shape[1], size=users)]
     made_by: MadeBy = {"kind": "watches", "seed": seed, **msgspec.structs.asdict(parameters)}
+    made_by["channels"] = 2 * parameters.repositories  # one for each, and one between two
     settings = Settings(name="watches", prices=Prices(core=1.0, access=1.0), coalesce=False, made_by=made_by)
     tables = {
         "brokers": _brokers(names),

@@ -21,7 +21,7 @@ class Scorecard(msgspec.Struct, frozen=True):
     lower_bound_estimate: float | None  # of the bound if all were bounded by dual ascent; None if all is. No bound
     bounded: float  # the share of the log's bytes that dual ascent bounds; the rest is bounded by distance
     gap: float | None  # core relative to the bound: 0.1 is ten per cent above it; None where the bound is 0
-    bound_total: float  # on the whole cost, certified, with clients attached anywhere: the cheapest access of everyone
+    bound_total: float  # on the whole cost, certified, with clients attached anywhere within capacities
     gap_total: float | None  # the whole cost relative to that; None where the bound is 0
     flood: float  # what core would cost if every event went to every broker along a cheapest spanning tree
     events: int

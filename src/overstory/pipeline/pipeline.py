@@ -44,7 +44,7 @@ from overstory.pipeline.histograms import (
 )
 from overstory.pipeline.history import problems_of_changes
 from overstory.pipeline.interests import Csr, Interests, Partners, counted_on, interests_from, partners_on
-from overstory.pipeline.joint_bound import extended, is_small
+from overstory.pipeline.joint_bound import MOST_ROWS, apart, is_small, joint_bound
 from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.match import BROKER, FIT, HELD_OUT, ddl, opened, reduced, ship, split
 from overstory.pipeline.match import ROWS as COLUMNS
@@ -380,12 +380,15 @@ class Pipeline:
             return alone
 
         def joint_now(scenario: Scenario) -> str:
-            known, network = extended(scenario, self.publishers(scenario))
+            known = apart(scenario, self.publishers(scenario))
             rows = self.reduce(scenario, known.predicates, (known.publishers, known.publisher_brokers))
             with self._step("bounding access and core together"):
-                return str(bound_of(rows, known, network, effort).whole)
+                if rows.count() > MOST_ROWS:
+                    return "0"
+                batches = rows.toArrow().combine_chunks().to_batches()
+                return str(joint_bound(scenario, known, batches[0])) if batches else "0"
 
-        return max(alone, Fraction(self.remembered(scenario, "joint", joint_now, effort, shape=str)))
+        return max(alone, Fraction(self.remembered(scenario, "joint", joint_now, shape=str)))
 
     def least_access(self, scenario: Scenario) -> Fraction:
         """The cheapest access of everyone, wherever clients are attached; 0 where access costs nothing."""

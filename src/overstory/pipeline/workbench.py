@@ -30,7 +30,7 @@ from overstory.pipeline.histograms import (
     histogram_here,
 )
 from overstory.pipeline.interests import Csr, Interests, Partners, counted_here, interests_from, partners_here
-from overstory.pipeline.joint_bound import extended, is_small
+from overstory.pipeline.joint_bound import apart, is_small, joint_bound
 from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.match import FIT, HELD_OUT, SHARES
 from overstory.pipeline.predicates import Predicates, distinct, index_of
@@ -134,12 +134,12 @@ class Workbench:
 
     @cached_property
     def bound_total(self) -> Fraction:
-        """What no plan undercuts, wherever it attaches clients."""
+        """What no plan that keeps capacities undercuts, wherever it attaches clients."""
         if not self.scenario.settings.prices.access or not is_small(self.scenario):
             return self._access_alone()
-        known, network = extended(self.scenario, self.publishers(self.scenario))
+        known = apart(self.scenario, self.publishers(self.scenario))
         rows = reduced_here(self._events, known.predicates, None)
-        return max(bound_here(rows, known, network).whole, self._access_alone())
+        return max(joint_bound(self.scenario, known, rows), self._access_alone())
 
     def _access_alone(self) -> Fraction:
         known, rows = self._known(together(self.scenario))

@@ -12,7 +12,10 @@ from overstory.lab.experiments import (
     network_failures,
     network_pruning,
     overlay_example,
+    overlay_known,
+    overlay_laws,
     overlay_migration,
+    overlay_optimal,
     overlay_prices,
     overlay_quality,
     overlay_scale,
@@ -92,6 +95,9 @@ EVERY: tuple[Experiment, ...] = (
     overlay_prices.EXPERIMENT,
     overlay_time.EXPERIMENT,
     overlay_quality.EXPERIMENT,
+    overlay_optimal.EXPERIMENT,
+    overlay_known.EXPERIMENT,
+    overlay_laws.EXPERIMENT,
     overlay_migration.EXPERIMENT,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in EVERY}

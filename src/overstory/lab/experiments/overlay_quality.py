@@ -1,6 +1,7 @@
 """How good is each planner that attaches clients? By the ratio of prices, their law, and how narrow interests are.
 
 ``wanting`` is the share of brokers that want a value: where it is near 1, the core is a constant, and nobody can gain.
+A cell is a ratio of prices, their law and a width; the gap of overlay-search to what no plan undercuts is of each cell.
 ``sub_channels`` says how finely overlay-search cuts the content space.
 """
 
@@ -8,11 +9,13 @@ from collections.abc import Iterable, Sequence
 
 from overstory.lab import overlay_cells as overlay
 from overstory.lab.experiment import BySeed, Experiment, Figure, Parameters, Row, Settings
-from overstory.lab.measuring import by_seed, lines, where
+from overstory.lab.measuring import by_seed, lines, number, quotients, where
+from overstory.model.plan import Value
 
 OTHERS = ("overlay-partition", "overlay-facility", "publisher-relocation", "overlay-primal-dual")
 PLANNERS = (overlay.RANDOM, *overlay.OF_PAPER, *OTHERS, overlay.SEARCH)
 FINENESS = (8, 32, 128, 512)
+CELL, HELD_OUT = ("access_core_ratio", "prices", "width"), "cost_held_out"
 
 
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
@@ -32,7 +35,8 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
         for width in (0.02, 0.3)
         for seed in range(1, seeds + 1)
     ]
-    yield from overlay.cells(scenarios, [{"planner": planner} for planner in PLANNERS])
+    planners: list[Settings] = [{"planner": planner} for planner in PLANNERS if planner != overlay.SEARCH]
+    yield from overlay.cells(scenarios, [*planners, {"planner": overlay.SEARCH, "bounded": True}])
     for scenario in scenarios[:1] if quick else scenarios[:seeds]:
         for count in FINENESS[:2] if quick else FINENESS:
             yield scenario | {"planner": overlay.SEARCH, "sub_channels": count}
@@ -46,6 +50,43 @@ def saved(rows: Sequence[Row], ratio: float) -> BySeed:
     theirs = [by_seed(where(mine, planner=planner), "cost_held_out") for planner in overlay.OF_PAPER]
     best = {seed: min(found[seed] for found in theirs if seed in found) for seed in theirs[0]}
     return {seed: 100 * (1 - ours[seed] / best[seed]) for seed in ours.keys() & best.keys()}
+
+
+def by_cell(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows of each cell; those that try another number of sub-channels are left out."""
+    found: dict[tuple[Value, ...], list[Row]] = {}
+    for row in rows:
+        if "sub_channels" not in row:
+            found.setdefault(tuple(row[name] for name in CELL), []).append(row)
+    return list(found.values())
+
+
+def dearest(rows: Sequence[Row]) -> BySeed:
+    """Percent that overlay-search is dearer than the cheapest other planner, held out: of the means over
+    seeds of the quotient, that in the cell and against the planner where it is worst. So there is one number."""
+    worst = [
+        max(
+            estimate_of(quotients(cell, HELD_OUT, {"planner": overlay.SEARCH}, {"planner": planner}))
+            for planner in (*overlay.OF_PAPER, *OTHERS)
+        )
+        for cell in by_cell(rows)
+    ]
+    return {0: 100 * (max(worst) - 1)} if worst else {}
+
+
+def estimate_of(found: BySeed) -> float:
+    return sum(found.values()) / len(found) if found else 0.0
+
+
+def gaps(rows: Sequence[Row]) -> BySeed:
+    """Percent above what no plan undercuts, in the cell where that is worst, by seed."""
+    found: BySeed = {}
+    for row in rows:
+        least = row.get("bound_total")
+        if isinstance(least, float) and least > 0:
+            seed = int(str(row["seed"]))
+            found[seed] = max(found.get(seed, 0.0), 100 * (number(row, "cost") / least - 1))
+    return found
 
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
@@ -63,6 +104,15 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
         for law in ("metric", "independent")
         for width in (0.02, 0.3)
     ]
+    found.append(
+        Figure(
+            "overlay-quality-wanting",
+            "How many brokers want a value, metric prices, equal prices of access and core",
+            "mean width of a subscription",
+            "share of brokers",
+            lines(where(plain, prices="metric", access_core_ratio=1.0), "width", "wanting", "planner"),
+        )
+    )
     finer = [row for row in rows if "sub_channels" in row]
     found.append(
         Figure(
@@ -85,6 +135,8 @@ EXPERIMENT = Experiment(
     measures={
         "search_saves_dear_core": lambda rows: saved(rows, 0.2),
         "search_saves_equal_prices": lambda rows: saved(rows, 1.0),
+        "search_dearer_worst_cell": dearest,
+        "search_gap_worst_cell": gaps,
     },
     figures=figures,
 )

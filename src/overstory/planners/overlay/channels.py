@@ -100,7 +100,8 @@ def covers_of(boxes: Boxes, grid: Mapping[str, Floats]) -> Covers:
         present, absent = len(edges), len(edges) + 1
         last[box, dimension] = np.where(kind == ABSENT, absent, np.where(np.isnan(high[mine]), present, bins[1]))
         first[box, dimension] = np.where(kind == ABSENT, absent, np.where(np.isnan(low[mine]), 0, bins[0]))
-        first_part[box, dimension], last_part[box, dimension] = _parts(edges, low[mine], high[mine], *bins)
+        parts = _parts(edges, low[mine], high[mine], open_high[mine], *bins)
+        first_part[box, dimension], last_part[box, dimension] = parts
     offsets = np.concatenate([[0], np.cumsum(count_covers(first, last))])
     parts = np.empty(offsets[-1])
     channels = cover(sizes, first, last, first_part, last_part, offsets, parts)
@@ -114,15 +115,24 @@ def _bins(edges: Floats, low: Floats, high: Floats, open_high: NDArray[np.bool_]
     return first, np.maximum(first, np.where(np.isposinf(end), len(edges), last))
 
 
-def _parts(edges: Floats, low: Floats, high: Floats, first: Ints, last: Ints) -> tuple[Floats, Floats]:
-    """How much of its first and its last bin a range takes; of a bin without an end it takes all."""
+def _parts(
+    edges: Floats, low: Floats, high: Floats, open_high: NDArray[np.bool_], first: Ints, last: Ints
+) -> tuple[Floats, Floats]:
+    """How much of its first and its last bin a range takes; of a bin without an end it takes all. A single value takes
+    all of a bin that has no other; else an equal part of all the single values that filters name in its bin."""
     begins, ends = np.concatenate([[-np.inf], edges]), np.concatenate([edges, [np.inf]])
+    beyond = np.where(open_high, high, np.nextafter(high, np.inf))
     with np.errstate(invalid="ignore", divide="ignore"):
         found = [
-            (np.minimum(high, ends[at]) - np.maximum(low, begins[at])) / (ends[at] - begins[at]) for at in (first, last)
+            (np.minimum(beyond, ends[at]) - np.maximum(low, begins[at])) / (ends[at] - begins[at])
+            for at in (first, last)
         ]
     one, other = (np.where(np.isfinite(part), np.clip(part, 0.0, 1.0), 1.0) for part in found)
-    return one, other
+    single = low == high
+    _, at = np.unique(low[single], return_index=True)
+    named = np.bincount(first[single][at], minlength=len(edges) + 2)
+    alike = np.where(single, 1.0 / np.maximum(named[first], 1), 0.0)
+    return np.maximum(one, alike), np.maximum(other, alike)
 
 
 def _together(of_filter: Ints, of_box: Ints, channels: Ints, parts: Floats, size: int) -> Covers:

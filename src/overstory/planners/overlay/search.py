@@ -1,8 +1,10 @@
-"""overlay-search: users to brokers by the best of several starts, then local search with exact differences.
+"""overlay-search: users to brokers by the best of several starts, annealing, and local search with exact differences.
 
-Starts: greedy packing, and connected-facility sampling (so many brokers are open, spread over the users, for several
-numbers; everybody goes to the nearest open one). Each is improved by relocations; the best ones then by everything that
-``kernels.overlay_search`` has, until nothing saves any more or the rounds are used up.
+Starts: greedy packing, the minimum-cost flow of access under capacities, connected-facility sampling (so many brokers
+are open, spread over the users, for several numbers; everybody goes to the nearest open one), and the partition of the
+hypergraph of interests. Each is improved by relocations. From the best one two searches go on: everything that
+``kernels.overlay_search`` has, until nothing saves any more or the rounds are used up; and the same after annealing
+(``kernels.overlay_annealing``), which leaves the start's surroundings. The cheaper one is taken.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from overstory.kernels import overlay_search as kernels
 from overstory.kernels.nothing import NONE
+from overstory.kernels.overlay_annealing import heat_pass, relieve
 from overstory.kernels.overlay_exact import polish
 from overstory.kernels.overlay_paper import pack
 from overstory.kernels.overlay_state import Given, State, access_and_core, new_state
@@ -24,7 +27,9 @@ from overstory.planners.decision import Decision, relative_costs
 from overstory.planners.overlay.exact import MOST_BROKERS, MOST_USERS, small_of
 from overstory.planners.overlay.greedy_packing import packed, placed_anyhow
 from overstory.planners.overlay.instance import Instance, room_for
-from overstory.planners.overlay.moves import attaching
+from overstory.planners.overlay.moves import attaching, check_moves, first_moves
+from overstory.planners.overlay.partition import partitioned
+from overstory.planners.overlay.transport import transported
 from overstory.planners.overlay.writing import check_core, plan_tables, wanting_brokers
 from overstory.planners.steps import Steps
 
@@ -37,9 +42,15 @@ FEW_WANT = 12  # users of a broker who want a channel that it is tried to be clo
 LARGE = 200_000  # users; beyond, only one start is improved, by relocations alone
 RANDOM_STARTS = 8  # of small instances
 HOPELESS = 2.0  # times the best cost so far: such starts are not improved
-SMALL = 200_000  # pairs of a user and a broker, up to which three starts are searched to the end
+SMALL = 200_000  # pairs of a user and a broker, up to which the partition is a start
 ENOUGH = 2e-4  # of the cost: rounds that save less are the last
+FLOWING = 2_000_000  # pairs of a user and a broker, up to which the minimum-cost flow of access is a start
 SAMPLES = 8  # numbers of open brokers that are tried
+HOT, COLD = 0.25, 0.01  # temperatures, relative to the mean cost of a user
+HEATED, MOST_PASSES = 12_000_000, 120  # pairs of a user and a broker that annealing looks at, and passes, at most
+PENALTIES = 1.0, 10.0  # of a byte above a capacity, relative to the mean cost of a byte: at first, and at last
+FAR_BETTER = 0.97  # annealing that leads below so much of the start's cost makes a search from there needless
+ANNEALING, DRAWS = "annealing", 9973  # the name of what it finds, and draws of each pass, which users go around in
 
 
 class Start(NamedTuple):
@@ -59,12 +70,16 @@ class Found(NamedTuple):
 def plan(
     scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
 ) -> dict[str, pa.Table]:
-    core = check_core(parameters["core"])
+    core, most = check_core(parameters["core"]), check_moves(parameters["moves"])
     instance = Instance(scenario, pipeline, parameters["channels"], fine=True)
     found = searched(instance, int(str(parameters["rounds"])), seed)
-    tables = plan_tables(instance, found.at, core)
-    told = attaching(instance, found.given, _positions(instance, base["attachments"]), found.at)
-    return Decision(tables, relative_costs(found.costs), room_for(instance, found.at), attaching=told)
+    before, at = _positions(instance, base["attachments"]), found.at
+    told = attaching(instance, found.given, before, at)
+    if most is not None:
+        at = first_moves(instance, found.given, before, at, most)
+    return Decision(
+        plan_tables(instance, at, core), relative_costs(found.costs), room_for(instance, at), attaching=told
+    )
 
 
 def _positions(instance: Instance, attachments: pa.Table) -> Ints:
@@ -77,26 +92,54 @@ def _positions(instance: Instance, attachments: pa.Table) -> Ints:
 def searched(instance: Instance, rounds: int, seed: int) -> Found:
     draw = np.random.default_rng(seed)
     given = with_steiner_ratio(instance, packed(instance))
+    best, name, tried = _best_start(instance, given, draw, seed)
+    costs, states = {}, {name: best}
+    passes = min(HEATED // max(given.brokers.size, 1), MOST_PASSES)
+    if passes > 1:
+        states[ANNEALING] = annealed(instance, best, draw, passes)
+        if sum(access_and_core(states[ANNEALING])) < FAR_BETTER * tried[name]:
+            del states[name]
+    for which, state in states.items():
+        costs[which] = improved(state, draw, rounds)
+    chosen = min(costs, key=lambda which: costs[which])
+    at = states[chosen].at.copy()
+    if len(instance.network) <= MOST_BROKERS and len(at) <= MOST_USERS:
+        at = _polished(instance, [state.at for state in states.values()], draw)
+    return Found(at, costs[chosen], tried | costs, given)
+
+
+def _best_start(
+    instance: Instance, given: Given, draw: np.random.Generator, seed: int
+) -> tuple[State, str, dict[str, float]]:
+    """The start that is cheapest after some relocations, its name, and what each start costs then."""
     large = len(instance.traffic.users) > LARGE
-    tried: list[tuple[float, str, State]] = []
-    for start in starts(instance, given, draw, large):
+    best: State | None = None
+    name, costs = "", dict[str, float]()
+    for start in starts(instance, draw, seed, large):
         state = new_state(given, start.at, instance.access_at(start.at))
-        if tried and sum(access_and_core(state)) > HOPELESS * tried[0][0]:
+        if best is not None and sum(access_and_core(state)) > HOPELESS * costs[name]:
             continue
         _relocated(state, draw, 1 if large else 2)
-        tried.append((sum(access_and_core(state)), start.name, state))
-        tried.sort(key=lambda each: each[:2])
-        del tried[3 if len(instance.reach.brokers) * len(instance.network) <= SMALL else 1 :]
-    costs = {name: cost for cost, name, _ in tried}
-    best = tried[0]
-    for _, name, state in tried:
-        costs[name] = improved(state, draw, rounds)
-        if costs[name] < best[0]:
-            best = (costs[name], name, state)
-    at = best[2].at.copy()
-    if len(instance.network) <= MOST_BROKERS and len(at) <= MOST_USERS:
-        at = _polished(instance, [state.at for _, _, state in tried], draw)
-    return Found(at, best[0], costs, given)
+        costs[start.name] = float(sum(access_and_core(state)))
+        if best is None or costs[start.name] < costs[name]:
+            best, name = state, start.name
+    if best is None:
+        raise AssertionError("greedy packing is always a start")
+    return best, name, costs
+
+
+def annealed(instance: Instance, state: State, draw: np.random.Generator, passes: int) -> State:
+    """Where annealing from a state leads to; the state stays as it is."""
+    given, users = state.given, len(state.at)
+    cost, at = float(sum(access_and_core(state))), state.at.copy()
+    heated = new_state(given, at, state.paid.copy())
+    of_user, of_byte = cost / max(users, 1), cost / max(float(given.demand.sum()), 1e-300)
+    for done in np.linspace(0.0, 1.0, passes).tolist():
+        temperature = of_user * HOT * (COLD / HOT) ** done
+        penalty = of_byte * PENALTIES[0] * (PENALTIES[1] / PENALTIES[0]) ** done
+        heat_pass(heated, draw.permutation(users), draw.gumbel(size=DRAWS), temperature, penalty)
+    too_full = relieve(heated)
+    return state if too_full else heated
 
 
 def _polished(instance: Instance, found: list[Ints], draw: np.random.Generator) -> Ints:
@@ -142,10 +185,16 @@ def _spanning_length(near: Floats, ends: Ints) -> float:
     return float(minimum_spanning_tree(near[np.ix_(ends, ends)]).sum())
 
 
-def starts(instance: Instance, given: Given, draw: np.random.Generator, large: bool) -> Iterator[Start]:
+def starts(instance: Instance, draw: np.random.Generator, seed: int, large: bool) -> Iterator[Start]:
     yield Start("greedy packing", packed(instance))
     if large:
         return
+    if np.isfinite(instance.capacity).any() and instance.reach.brokers.size <= FLOWING:
+        at = transported(instance)
+        if at is not None:
+            yield Start("least access", at)
+    if len(instance.traffic.users) > MOST_USERS and instance.reach.brokers.size <= SMALL:
+        yield Start("partition", partitioned(instance, seed))
     for count in _numbers_of_open(len(instance.network)):
         at = sampled(instance, count, draw)
         if at is not None:
