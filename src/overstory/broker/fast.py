@@ -20,7 +20,7 @@ from overstory.kernels.link_packets import link_packets
 from overstory.kernels.mqtt import CHUNK, JSON, RETAIN, frame
 from overstory.kernels.nothing import NONE
 from overstory.routing.compiled import Decision
-from overstory.wire.frames import Events
+from overstory.wire.frames import Events, are_alike
 from overstory.wire.packets import MQTT_5
 
 Ints = NDArray[np.int64]
@@ -162,9 +162,10 @@ class Fast:
         served, entries = events.flows, events.entries.tolist()
         if not compiled.asks_broker:
             entries = [entries[0]] * len(events)  # who published it makes no difference
-        changes = [
-            at for at in range(1, len(events)) if served[at] is not served[at - 1] or entries[at] != entries[at - 1]
-        ]
+        changes: list[int] = []
+        if not are_alike(served) or entries.count(entries[0]) != len(entries):
+            places = range(1, len(events))
+            changes = [at for at in places if served[at] is not served[at - 1] or entries[at] != entries[at - 1]]
         starts, decisions = [0, *changes, len(events)], []
         for begin, end in pairwise(starts):
             part = frames[begin:end]

@@ -34,6 +34,7 @@ ONE_TREE = "spt"  # the planner, where no plan is given
 LINK_COLUMNS = ("from", "to", "events", "predicted", "bytes", "predicted", "control", "framing")
 MOST_ROWS = 20
 FOREVER = 0
+FAILED = 1  # the exit code
 
 
 class MeasuredOtherwiseError(OverstoryError):
@@ -59,7 +60,7 @@ def add_to(commands: Any) -> None:
     command.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
     scenario = read_scenario(arguments.scenario)
     given = None if arguments.plan is None else plan_for(arguments.plan, scenario)
     with _folder(arguments.folder) as folder:
@@ -79,10 +80,10 @@ def run(arguments: argparse.Namespace) -> None:
         with Network(folder / "scenario", folder / "plan", folder / "logs", settings) as network:
             write_network(network, folder)
             print(f"{len(network.ports)} brokers run, after {time.monotonic() - started:.1f} s", file=sys.stderr)
-            if predicted is None:
-                _watch(network, scenario, arguments, folder)
-            else:
-                _replay(network, scenario, plan, predicted, arguments)
+            if predicted is not None:
+                return _replay(network, scenario, plan, predicted, arguments)
+            _watch(network, scenario, arguments, folder)
+    return 0
 
 
 def _prepared(scenario: Scenario, given: Plan | None, pipeline: Pipeline, folder: Path) -> tuple[Plan, Scenario]:
@@ -106,27 +107,29 @@ def _folder(asked: Path | None) -> Iterator[Path]:
         yield Path(made)
 
 
-def _replay(
-    network: Network, scenario: Scenario, plan: Plan, predicted: Traffic, arguments: argparse.Namespace
-) -> None:
-    """Publishes the log, and compares. Raises a ``MeasuredOtherwiseError`` if something differs."""
+def _replay(network: Network, scenario: Scenario, plan: Plan, predicted: Traffic, arguments: argparse.Namespace) -> int:
+    """Publishes the log, and compares. Raises a ``MeasuredOtherwiseError`` if something differs. With ``--json`` one
+    object says so, and the exit code is returned."""
     rehearsal = Rehearsal(scenario, plan, network)
     began = time.monotonic()
     result = asyncio.run(rehearse(rehearsal))
     seconds = time.monotonic() - began
     links = links_of(scenario, result, predicted)
     summary = summary_of(result, wanted(scenario, rehearsal.log), links, len(rehearsal.log.ids), seconds)
-    if arguments.json:
-        print_json({**summary, "links": links})
-    else:
-        print(links_table(links))
-        print(about(summary))
     wrong, differ = summary["clients_with_other_deliveries"], summary["links_with_other_traffic"]
+    problem = (
+        f"{differ} links carried other traffic than predicted, and {wrong} clients got other events than they want; "
+        "'overstory trace' shows the way of an event"
+    )
+    if arguments.json:
+        error = {"error": {"kind": MeasuredOtherwiseError.__name__, "problem": problem}} if differ or wrong else {}
+        print_json({**summary, "links": links, **error})
+        return FAILED if error else 0
+    print(links_table(links))
+    print(about(summary))
     if differ or wrong:
-        raise MeasuredOtherwiseError(
-            f"{differ} links carried other traffic than predicted, and {wrong} clients got other events than they "
-            "want; 'overstory trace' shows the way of an event"
-        )
+        raise MeasuredOtherwiseError(problem)
+    return 0
 
 
 def summary_of(

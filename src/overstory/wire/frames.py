@@ -21,6 +21,7 @@ HEAD = struct.Struct(">IB")
 NUMBER = struct.Struct(">Q")
 LARGEST = 1 << 28  # bytes
 QOS, RETAIN = 3, 4  # bits of marks
+WORD = 4  # bytes
 
 Array = NDArray[Any]
 Flows = frozenset[int]
@@ -131,7 +132,10 @@ _decoder = msgspec.msgpack.Decoder(Written)
 def encode_events(events: Events) -> bytes:
     """The body of a frame."""
     sets: dict[Flows, int] = {}
-    which = np.fromiter((sets.setdefault(flows, len(sets)) for flows in events.flows), np.uint32, len(events))
+    if are_alike(events.flows):
+        sets, which = {events.flows[0]: 0}, np.zeros(1, np.uint32)
+    else:
+        which = np.fromiter((sets.setdefault(flows, len(sets)) for flows in events.flows), np.uint32, len(events))
     steering = events.steering
     return _encoder.encode(
         Written(
@@ -162,6 +166,11 @@ def encode_events(events: Events) -> bytes:
     )
 
 
+def are_alike(flows: Sequence[Flows]) -> bool:
+    """Whether all events are for the same flows. (To count is fast, and most frames are for one set.)"""
+    return isinstance(flows, list) and len(flows) > 0 and flows.count(flows[0]) == len(flows)
+
+
 def decode_events(body: bytes | memoryview) -> Events:
     """Reads the body of a frame. Raises a ``LinkError`` if its parts do not fit together."""
     try:
@@ -190,7 +199,7 @@ def decode_events(body: bytes | memoryview) -> Events:
         ids,
         publishers,
         entries,
-        [sets[place] for place in which.tolist()],
+        [sets[which[0]]] * count if len(written.which) == WORD else [sets[place] for place in which.tolist()],
         (advertisements, distances, counts),
         None if written.steering is None else _steering(written.steering, count),
     )
