@@ -69,11 +69,14 @@ class Departing:
 
     def _sets(self, masks: Ints) -> list[Flows]:
         """The flows of copies. Equal sets are one object."""
+        if (masks == masks[:1]).all():  # most often
+            return [self._set(mask) for mask in masks[:1].tolist()] * len(masks)
         distinct, which = np.unique(masks, return_inverse=True)
-        sets = [
-            frozenset(flow for place, flow in enumerate(self._flows) if mask >> place & 1) for mask in distinct.tolist()
-        ]
+        sets = [self._set(mask) for mask in distinct.tolist()]
         return [sets[place] for place in which.tolist()]
+
+    def _set(self, mask: int) -> Flows:
+        return frozenset(flow for place, flow in enumerate(self._flows) if mask >> place & 1)
 
 
 def _some(copies: Copies, masks: Ints) -> Copies:
