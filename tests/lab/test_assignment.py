@@ -7,13 +7,16 @@ import pytest
 
 from overstory import cli
 from overstory.lab import assignment_cells
+from overstory.lab.broker_trees import DEGREE, tree_of
 from overstory.lab.experiment import Row
 from overstory.lab.experiments import EXPERIMENTS
 from overstory.lab.interests import BROAD, REGIONS, SIDE, SKEW, WAYS, google_groups, hotspots, rss, zipf
 from overstory.lab.latency_matrix import distances
 from overstory.lab.measuring import number
-from overstory.lab.subscribers import DEGREE, Subscribers, _centres, _draw_places, _tree, make_subscribers
+from overstory.lab.subscribers import Subscribers, _centres, _draw_places, make_subscribers
 from overstory.model.scenario import read_scenario
+from overstory.pipeline.workbench import Workbench
+from overstory.planners.chains import make_plan
 
 REGION = np.repeat(np.arange(3), [40, 10, 40])
 
@@ -50,7 +53,7 @@ def test_feeds_have_ten_places_and_hot_spots_four_widths() -> None:
 
 def test_a_tree_of_several_levels_has_few_children_and_all_brokers() -> None:
     places = _draw_places(200, _centres(), np.random.default_rng(1))[0]
-    tree = _tree(Subscribers(levels="several", brokers=200, processing=2.0), places)
+    tree = tree_of(places, np.zeros(5), several_levels=True, processing=2.0)
     assert np.bincount(tree.parent[1:]).max() <= DEGREE
     assert len(tree.leaves) > 100
     assert tree.before[0] == 0
@@ -160,3 +163,32 @@ def test_figures_show_every_planner() -> None:
             figures = EXPERIMENTS[name].figures(rows_of(name))
             assert figures
             assert all(figure.lines for figure in figures)
+
+
+def test_plans_keep_the_delays_of_a_raw_matrix(tmp_path: Path) -> None:
+    """Latencies that no coordinates fit: with rows of links for them, the meter finds nobody late."""
+    draw = np.random.default_rng(2)
+    far = distances(draw.normal(0, 40, (40, 5))) * draw.uniform(0.6, 1.4, (40, 40))
+    np.savetxt(tmp_path / "matrix.txt", (far + far.T) / 2 + 1 - np.eye(40))
+    what = Subscribers(
+        subscribers=200, brokers=6, events=500, load=6.0, latencies=str(tmp_path / "matrix.txt"), raw=True
+    )
+    make_subscribers(tmp_path / "raw", what, 1)
+    scenario = read_scenario(tmp_path / "raw")
+    bench = Workbench(scenario)
+    assert bench.score(make_plan("gr-star", scenario, bench, {"residual": True})).exceeded == ()
+    late = bench.score(make_plan("gr-no-latency", scenario, bench, {}))
+    assert any("delay" in each for each in late.exceeded)
+
+
+def test_greedy_is_as_far_from_the_best_as_is_proven(tmp_path: Path) -> None:
+    brokers, each = 6, 40
+    what = Subscribers(kind="broad-and-narrow", subscribers=brokers * each, brokers=brokers, events=2000)
+    make_subscribers(tmp_path / "far", what, 1)
+    scenario = read_scenario(tmp_path / "far")
+    bench = Workbench(scenario)
+    greedy = bench.score(make_plan("gr-star", scenario, bench, {}))
+    searched = bench.score(make_plan("assignment-search", scenario, bench, {"effort": 1}))
+    assert greedy.cost == brokers * what.events
+    assert searched.cost <= greedy.cost / 2
+    assert searched.exceeded == ()

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from overstory.cli.options import whole
@@ -24,6 +25,7 @@ from overstory.planners.chains import make_plan
 from overstory.planners.references import score_reference
 from overstory.routing.policies import SUMMARIES, make_policy
 from overstory.routing.policy import Policy
+from overstory.studio.assignments import assignment_of
 from overstory.studio.clients import clients_at, hosts_of
 from overstory.studio.report import Ways, write_report
 from overstory.studio.subject import subject_of
@@ -198,7 +200,14 @@ def about_set_up(seconds: Mapping[str, float]) -> str:
 def write_page(path: Path, scenario: Scenario, views: list[PlanView], command: str) -> None:
     facts = {name: f"{value:,}" for name, value in sizes_of(scenario, views[0].scorecard).items()}
     told, ways = some_ways(scenario, [(view.plan, view.coalesce) for view in views])
+    views = [_with_assignment(scenario, view) for view in views]
     write_report(path, subject_of(scenario, facts), views, command, Ways(told, ways))
+
+
+def _with_assignment(scenario: Scenario, view: PlanView) -> PlanView:
+    """With what is drawn of plans of subscriber assignment."""
+    found = None if view.plan is None else assignment_of(scenario, view.plan)
+    return view if found is None else msgspec.structs.replace(view, assignment=found)
 
 
 def sizes_of(scenario: Scenario, card: Scorecard | None = None) -> dict[str, int]:

@@ -8,10 +8,10 @@ from overstory.cli.words import Names, many
 from overstory.errors import UsageError
 from overstory.filters import Filter, parse_filter
 from overstory.model.access import access_of
-from overstory.model.network import Floats, Ints
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.pipeline.limits import loads_of
+from overstory.studio.assignments import from_root
 
 MOST = 12  # brokers that are listed
 BINDING = 0.98  # of the largest load, from which on a broker counts as full
@@ -33,7 +33,7 @@ def choices_of(scenario: Scenario, plan: Plan, client: int) -> list[Choice]:
     and wherever the client is now."""
     if client not in set(scenario.clients["id"].to_pylist()):
         raise UsageError(f"there is no client {client} in the scenario")
-    before, leaves = _from_root(scenario, plan)
+    before, leaves = from_root(scenario, plan)
     present = int(plan.attachments["broker"].to_numpy()[plan.attachments["client"].to_numpy() == client][0])
     leaves = np.unique(np.append(leaves, scenario.network.positions(np.array([present]))))
     ids = scenario.network.ids[leaves]
@@ -52,30 +52,6 @@ def choices_of(scenario: Scenario, plan: Plan, client: int) -> list[Choice]:
         for broker, late, leaf in zip(ids, delay, leaves, strict=True)
     ]
     return sorted(found, key=lambda each: (not each.here, each.slack < 0, not each.covers, each.delay, each.broker))
-
-
-def _from_root(scenario: Scenario, plan: Plan) -> tuple[Floats, Ints]:
-    """Milliseconds along the tree from where filters lead down from, and the positions of the brokers at its ends."""
-    source, target = (plan.filters[name].to_numpy() for name in ("source", "target"))
-    inner = np.isin(target, scenario.network.ids)
-    roots = np.setdiff1d(source[inner], target[inner])
-    if len(roots) != 1 or plan.flows.num_rows != 1:
-        raise UsageError(
-            "--client explains plans of subscriber assignment: one flow, with filters down from one broker"
-        )
-    network = scenario.network
-    ends = [network.positions(plan.trees[name].to_numpy()) for name in ("source", "target")]
-    one, other = np.concatenate(ends), np.concatenate(ends[::-1])
-    before, order = np.full(len(network), np.nan), [int(network.positions(roots)[0])]
-    before[order[0]] = 0.0
-    for here in order:
-        for there in other[one == here].tolist():
-            if np.isnan(before[there]):
-                link = int(network.link_between(np.array([here]), np.array([there]))[0])
-                before[there] = before[here] + network.delays[link]
-                order.append(there)
-    ways = np.bincount(one, minlength=len(network))
-    return before, np.flatnonzero((ways == 1) & (np.arange(len(network)) != order[0]))
 
 
 def _allowed(scenario: Scenario, client: int) -> float:

@@ -7,12 +7,13 @@ from functools import partial
 import msgspec
 
 from overstory.cli.options import amount, whole
-from overstory.lab.subscribers import DELAYS, KINDS, Subscribers, make_subscribers
+from overstory.lab.subscribers import BROKER_PLACES, DELAYS, KINDS, Subscribers, make_subscribers
 
 WORDS = {
     "google-groups": "subscribers to groups of three continents, as in set #1 of the assignment paper",
     "rss": "subscribers to 50 feeds, each at ten places, as in its set #2",
     "hotspots": "rectangles around popular cells of a grid, as in its set #3",
+    "broad-and-narrow": "one interest in everything for each broker, and narrow ones: greedy assignment is far off",
 }
 SIZES = {
     "subscribers": (whole(1, 10**8), "how many"),
@@ -55,6 +56,24 @@ def _add_options(kind: str, command: argparse.ArgumentParser) -> None:
         default="",
         metavar="FILE",
         help="a matrix of latencies between sites in milliseconds, as text: the sites are then the locations",
+    )
+    command.add_argument(
+        "--raw",
+        action="store_true",
+        help="with --latencies: delays to clients are the matrix's own (a row of links for each pair), not those of "
+        "coordinates",
+    )
+    command.add_argument(
+        "--broker-places",
+        choices=tuple(BROKER_PLACES),
+        default=usual.broker_places,
+        help="how brokers are spread over the regions: as subscribers are, or evenly (default: %(default)s)",
+    )
+    command.add_argument(
+        "--events-from", default="", metavar="FILE", help="a log, CSV or JSON lines, to draw events from"
+    )
+    command.add_argument(
+        "--event-columns", default="", metavar="X,Y", help="two columns of it, such as time,log:delta (default: none)"
     )
     command.add_argument(
         "--processing", type=amount, default=0.0, metavar="MS", help="milliseconds at each broker (default: 0)"

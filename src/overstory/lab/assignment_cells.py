@@ -2,8 +2,11 @@
 
 ``bandwidth`` is the cost of the whole log, ``sum_of_boxes`` what it would be if the boxes of a filter were counted one
 by one, ``fractional`` the value of the linear programme of ``slp1`` and ``slp`` (no bound: it is of the sample and the
-candidates of the seed, ``sampled`` of them), ``bound`` a certified one; all three scaled from what planners see to the
-log. ``delay`` is relative to the shortest way, ``load`` to a fair share.
+candidates of the seed, with ``sampled`` subscribers), ``bound`` a certified one. All three are scaled from what
+planners see to the log. ``delay`` is relative to the shortest way, ``load`` to a fair share, and ``load_10`` to
+``load_90`` are percentiles of brokers' loads. ``certificate`` is how many subscribers were drawn whose filters,
+expanded, cover everybody (Lemma 1), for the guess ``guess``; ``valid`` is the percentage of iterations that were valid
+(Lemma 3).
 """
 
 import tempfile
@@ -27,15 +30,27 @@ from overstory.pipeline.workbench import Workbench
 from overstory.planners import defaults
 from overstory.planners.assignment import blind, greedy, search, slp
 from overstory.planners.assignment.bounds import certified_bound
+from overstory.planners.assignment.filter_assign import USUAL as USUAL_KNOBS
+from overstory.planners.assignment.filter_assign import Knobs, Relaxed, weights_of
 from overstory.planners.assignment.filters import fitted
 from overstory.planners.assignment.outcome import decision_of
 from overstory.planners.assignment.problem import Problem, problem_of
+from overstory.planners.assignment.slp import Planned
 
 PAPER = "assignment"
 GROUPS = {"LL": ("low", "low"), "HL": ("high", "low"), "LH": ("low", "high"), "HH": ("high", "high")}
 OTHERS = {"rss": "rss", "hotspots": "hotspots"}
-SCENARIO = ("workload", "levels", "latency", "subscribers", "brokers", "events", "boxes", "seed")
-USUAL: Settings = {"levels": "one", "latency": "loose", "boxes": 3, "effort": search.EFFORT}
+SCENARIO = ("workload", "levels", "latency", "subscribers", "brokers", "events", "boxes", "broker_places", "seed")
+USUAL: Settings = {
+    "levels": "one",
+    "latency": "loose",
+    "boxes": 3,
+    "effort": search.EFFORT,
+    "broker_places": "subscribers",
+    "knob": "none",  # of slp, with another value than the usual one
+    "value": 0.0,
+}
+PERCENTILES = (10, 25, 50, 75, 90)
 BLIND = ("closest", "closest-unbalanced", "balance")
 
 
@@ -69,6 +84,7 @@ def what_of(settings: Settings, load: float | None = None) -> Subscribers:
         brokers=int(number(settings, "brokers")),
         events=int(number(settings, "events")),
         boxes=int(number(settings, "boxes")),
+        broker_places=str(settings["broker_places"]),
     )
 
 
@@ -96,23 +112,29 @@ def _bench(*values: Value) -> _Bench:
     return _Bench(dict(zip(SCENARIO, values, strict=True)))
 
 
-Outcome = tuple[Ints, Filters, float]  # the leaf of each subscriber, the filters, the fractional value
+def _greedy(state: State) -> Planned:
+    return Planned(state.leaf, state.filters, np.nan)
 
 
-def _greedy(state: State) -> Outcome:
-    return state.leaf, state.filters, np.nan
+def _blind(bench: _Bench, leaf: Ints) -> Planned:
+    return Planned(leaf, fitted(bench.problem, leaf), np.nan)
 
 
-def _blind(bench: _Bench, leaf: Ints) -> Outcome:
-    return leaf, fitted(bench.problem, leaf), np.nan
-
-
-def _searched(problem: Problem, effort: int, seed: int) -> Outcome:
+def _searched(problem: Problem, effort: int, seed: int) -> Planned:
     found = search.search(problem, effort, seed)
-    return found.leaf, found.filters, np.nan
+    return Planned(found.leaf, found.filters, np.nan)
 
 
-RUNS: dict[str, Callable[[_Bench, Settings], Outcome]] = {
+def _knobs(cell: Settings) -> Knobs:
+    """The usual ones, but for the one that the cell turns."""
+    name = str(cell["knob"])
+    if name not in Knobs._fields:
+        return USUAL_KNOBS
+    usual, value = getattr(USUAL_KNOBS, name), number(cell, "value")
+    return USUAL_KNOBS._replace(**{name: type(usual)(value)})
+
+
+RUNS: dict[str, Callable[[_Bench, Settings], Planned]] = {
     "gr": lambda bench, cell: _greedy(greedy.gr(bench.problem, _seed(cell))),
     "gr-star": lambda bench, cell: _greedy(greedy.gr_star(bench.problem)),
     "gr-star-residual": lambda bench, cell: _greedy(greedy.gr_star(bench.problem, True)),
@@ -122,8 +144,8 @@ RUNS: dict[str, Callable[[_Bench, Settings], Outcome]] = {
     ),
     "closest-unbalanced": lambda bench, cell: _blind(bench, blind.closest(bench.last_hops, None)),
     "balance": lambda bench, cell: _blind(bench, blind.balanced(bench.problem)),
-    "slp1": lambda bench, cell: slp.slp1(bench.problem, True, _seed(cell)),
-    "slp": lambda bench, cell: slp.slp(bench.problem, True, _seed(cell)),
+    "slp1": lambda bench, cell: slp.slp1(bench.problem, _seed(cell), _knobs(cell)),
+    "slp": lambda bench, cell: slp.slp(bench.problem, _seed(cell), _knobs(cell)),
     "assignment-search": lambda bench, cell: _searched(bench.problem, int(number(cell, "effort")), _seed(cell)),
 }
 
@@ -135,7 +157,8 @@ def _seed(cell: Settings) -> int:
 def run(settings: Settings) -> list[Row]:
     bench = _bench(*(settings[name] for name in SCENARIO))
     began = time.perf_counter()
-    leaf, filters, fractional = RUNS[str(settings["planner"])](bench, settings)
+    found = RUNS[str(settings["planner"])](bench, settings)
+    leaf, filters, fractional = found.leaf, found.filters, found.fractional
     seconds = time.perf_counter() - began
     problem = bench.problem
     tables = decision_of(bench.scenario, bench.base, problem, leaf, filters)
@@ -162,14 +185,29 @@ def run(settings: Settings) -> list[Row]:
             "rms_delay": float(np.sqrt((delay**2).mean())),
             "least_load": problem.least,
             "seconds": seconds,
+            **{f"load_{each}": float(np.percentile(load, each)) for each in PERCENTILES},
+            **_certificate(found.relaxed),
         }
     ]
+
+
+def _certificate(found: Relaxed | None) -> Row:
+    """How the sampling of the linear programme went; nothing where there was none."""
+    if found is None:
+        return {}
+    return {
+        "sampled": found.sampled,
+        "certificate": found.certificate,
+        "guess": found.guess,
+        "iterations": found.iterations,
+        "valid": 100 * found.valid / max(found.tried, 1),
+    }
 
 
 def _sum_of_boxes(problem: Problem, filters: Filters) -> float:
     boxes, counts = filters.boxes, filters.counts
     used = np.arange(boxes.shape[1])[None, :] < counts[:, None]
-    weights = slp.weights_of(problem.space.sums, boxes.reshape(-1, 4)).reshape(used.shape)
+    weights = weights_of(problem.space.sums, boxes.reshape(-1, 4)).reshape(used.shape)
     return float(problem.brokers.prices @ np.where(used, weights, 0.0).sum(axis=1))
 
 

@@ -13,6 +13,12 @@ attributes x and y, and events are uniform in it. A *catalogue* holds the distin
    are at 10 locations.
 3. ``hotspots`` (set #3). Rectangles around the centres of a grid of 10 by 10 cells, which are popular by Zipf's law
    with exponent 0.5 in a random order; each side is one of 20, 50, 100 and 200, by the same law. Locations are random.
+4. ``broad-and-narrow``: a family on which offline greedy is provably n times as dear as the best plan, or nearly, for n
+   brokers without limits of delay and m subscribers for each, who are its capacity. In the order of the table, one
+   subscriber in m wants everything (a cost of 1), and the others want one of n - 1 squares of side 10 (1/10,000 each).
+   Greedy sends the first to an empty broker, and the m - 1 that follow there as well, for nothing, until it is full;
+   then the next broad interest opens the next broker. So all n brokers are broad, for n. The best plan has all
+   broad interests at one broker, for 1 + (n - 1)/10,000.
 """
 
 from typing import NamedTuple
@@ -32,6 +38,7 @@ BROAD = {"low": 0.02, "high": 0.15}
 AFFINITY = 0.3
 FEEDS, PLACES_OF_FEED = 50, 10
 CELLS, WIDTHS = 10, np.array([20.0, 50.0, 100.0, 200.0])
+NARROW = 10.0  # side of the narrow interests of broad-and-narrow
 EXPONENT = 0.5  # of Zipf's law, of feeds and of hot spots
 
 
@@ -135,3 +142,12 @@ def hotspots(count: int, locations: int, draw: np.random.Generator) -> Interests
     half: NDArray[np.float64] = WIDTHS[np.stack([keys // 4 % 4, keys % 4], axis=1)] / 2
     low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, SIDE)
     return Interests(low, high, interest.reshape(-1), draw.integers(locations, size=count))
+
+
+def broad_and_narrow(count: int, brokers: int, locations: int, draw: np.random.Generator) -> Interests:
+    narrow = max(brokers - 1, 1)
+    low = np.concatenate([np.zeros((1, 2)), np.round(draw.uniform(0, SIDE - NARROW, (narrow, 2)))])
+    high = np.concatenate([np.full((1, 2), SIDE), low[1:] + NARROW])
+    order = np.arange(count)
+    interest = np.where(order % max(count // brokers, 1) == 0, 0, 1 + order % narrow)
+    return Interests(low, high, interest, draw.integers(locations, size=count))

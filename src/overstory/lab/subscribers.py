@@ -19,8 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from overstory.errors import InfeasibleError, UsageError
+from overstory.lab.broker_trees import Tree, tree_of
+from overstory.lab.event_points import points_in
 from overstory.lab.graphs import dice
-from overstory.lab.interests import REGIONS, SIDE, Interests, google_groups, hotspots, rss
+from overstory.lab.interests import REGIONS, SIDE, Interests, broad_and_narrow, google_groups, hotspots, rss
 from overstory.lab.latency_matrix import embedded, misjudged, read_matrix
 from overstory.model.network import Floats, Ints
 from overstory.model.scenario import write_scenario
@@ -28,12 +30,20 @@ from overstory.model.settings import Access, Limits, Settings
 from overstory.model.tables import BROKERS, CLIENTS, EVENTS, LINKS, SUBSCRIPTIONS
 from overstory.planners.assignment.balancing import Truths, least_load_factor
 
-DIMENSIONS, LOCATIONS, DEGREE = 5, 1000, 15
+DIMENSIONS, LOCATIONS = 5, 1000
 FAR, SPREAD = 100.0, 16.0  # of the regions from the publisher, and of a region in each dimension, in milliseconds
+MOST_ROWS = 4_000_000  # of links between clients and brokers
 MICRO = 1e-6  # milliseconds; the meter counts delays in whole ones of these
-KINDS = ("google-groups", "rss", "hotspots")
-LOADS = {"google-groups": (1.5, 1.8), "rss": (2.3, 2.5), "hotspots": (1.3, 1.5)}  # wanted, and at most
+KINDS = ("google-groups", "rss", "hotspots", "broad-and-narrow")
+LOADS = {
+    "google-groups": (1.5, 1.8),
+    "rss": (2.3, 2.5),
+    "hotspots": (1.3, 1.5),
+    "broad-and-narrow": (1.0, 1.0),
+}  # wanted, at most
 DELAYS = {"one": 0.3, "tight": 0.2, "loose": 1.0}  # beyond the shortest way, relative to it
+ANYWHERE = 1e3  # a delay within which every broker can serve everybody
+BROKER_PLACES = {"subscribers": REGIONS, "even": np.full(len(REGIONS), 1 / len(REGIONS))}  # shares of the regions
 LOOSE = 1.3, 1.5  # loads with several levels and loose latency
 TIGHT = 7 / 6, 8 / 6  # loads with tight latency, as the paper has them relative to the least possible
 ATTRIBUTES = ("x", "y")
@@ -52,6 +62,10 @@ class Subscribers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load_wanted: float | None = None
     processing: float = 0.0  # milliseconds at each broker
     latencies: str = ""  # a file with a matrix of latencies between sites, which are then the locations
+    raw: bool = False  # whether delays to clients are the matrix's own, as rows of links, instead of coordinates
+    broker_places: str = "subscribers"  # by which law brokers are drawn: a key of BROKER_PLACES
+    events_from: str = ""  # a file with a log whose events are drawn from; without one they are uniform
+    event_columns: str = ""  # its two columns
     boxes: int = 3
     events: int = 100_000
 
@@ -59,34 +73,27 @@ class Subscribers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("subscribers", "brokers", "boxes", "events"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be 1 or more, not {getattr(self, name)}")
+        if self.raw and not self.latencies:
+            raise UsageError("raw delays are those of a matrix of latencies: name one with --latencies FILE")
+        if self.raw and self.subscribers * self.brokers > MOST_ROWS:
+            raise UsageError(
+                f"raw delays take a row for each pair: {self.subscribers:,} subscribers and {self.brokers:,} brokers "
+                f"are more than {MOST_ROWS:,}; take fewer, or leave out --raw"
+            )
 
     @property
     def allowed_delay(self) -> float:
         usual = DELAYS["one" if self.levels == "one" else self.latency]
+        usual = ANYWHERE if self.kind == "broad-and-narrow" else usual
         return usual if self.delay is None else self.delay
 
     def loads(self, least: float) -> tuple[float, float]:
         """The load factor that is wanted and the largest one, where ``least`` is the least possible one."""
-        wanted, most = LOADS[self.kind] if self.levels == "one" else LOOSE
+        wanted, most = LOADS.get(self.kind, (least, least)) if self.levels == "one" else LOOSE
         if self.levels == "several" and self.latency == "tight":
             wanted, most = (float(np.ceil(100 * ratio * least) / 100) for ratio in TIGHT)
         most = most if self.load is None else self.load
         return min(wanted, most) if self.load_wanted is None else self.load_wanted, most
-
-
-class Tree(NamedTuple):
-    """Brokers by number, the publisher's first; of it the parent is -1."""
-
-    parent: Ints
-    places: Floats
-    before: Floats  # milliseconds from the publisher's broker to each
-
-    @property
-    def leaves(self) -> Ints:
-        inner = np.zeros(len(self.parent), bool)
-        inner[self.parent[1:]] = True
-        inner[0] = True
-        return np.flatnonzero(~inner)
 
 
 def make_subscribers(folder: Path, what: Subscribers, seed: int) -> list[str]:
@@ -96,7 +103,8 @@ def make_subscribers(folder: Path, what: Subscribers, seed: int) -> list[str]:
     ground = _measured(what, network_dice) if what.latencies else _drawn(what, network_dice)
     locations, region, tree = ground.locations, ground.region, ground.tree
     interests = _interests(what, region, interest_dice)
-    latest, reach, closest = _latest(tree, locations, what.allowed_delay)
+    last = ground.last_hops(what.raw)
+    latest, reach, closest = _latest(tree, last, what.allowed_delay)
     least = _least_factor(interests, reach, tree)
     wanted, most = what.loads(least)
     if least > most:
@@ -105,6 +113,8 @@ def make_subscribers(folder: Path, what: Subscribers, seed: int) -> list[str]:
             "draw with another --seed, or allow more with --load or --delay"
         )
     tables = _tables(tree, interests, locations, latest, closest)
+    if what.raw:
+        tables["links"] = pa.concat_tables([tables["links"], _rows_of(tree, interests, last)])
     settings = _settings(what, wanted, most, seed)
     write_scenario(folder, settings, tables, _events(what, tree, event_dice))
     return [
@@ -124,11 +134,17 @@ class Places(NamedTuple):
     measured: Floats | None = None
     error: float = 0.0
 
+    def last_hops(self, raw: bool) -> Floats:
+        """By location and leaf, in milliseconds: measured, or by coordinates."""
+        if raw and self.measured is not None:
+            return np.asarray(self.measured[:, self.tree.leaves])
+        return np.asarray(np.linalg.norm(self.locations[:, None] - self.tree.places[self.tree.leaves], axis=2))
+
     def notes(self, latest: Floats) -> list[str]:
         if self.measured is None:
             return []
         leaves, before = self.tree.leaves, self.tree.before[self.tree.leaves]
-        near = before + np.linalg.norm(self.locations[:, None] - self.tree.places[leaves], axis=2)
+        near = before + self.last_hops(raw=False)
         late = misjudged(near, before + self.measured[:, leaves], latest)
         return [
             f"coordinates of {len(self.locations):,} sites are off by {self.error:.1%} (median of all pairs); "
@@ -139,7 +155,9 @@ class Places(NamedTuple):
 def _drawn(what: Subscribers, draw: np.random.Generator) -> Places:
     centres = _centres()
     locations, region = _draw_places(LOCATIONS, centres, draw)
-    return Places(locations, region, _tree(what, _draw_places(what.brokers, centres, draw)[0]))
+    brokers = _draw_places(what.brokers, centres, draw, BROKER_PLACES[what.broker_places])[0]
+    several = what.levels == "several"
+    return Places(locations, region, tree_of(brokers, np.zeros(DIMENSIONS), several, what.processing))
 
 
 def _measured(what: Subscribers, draw: np.random.Generator) -> Places:
@@ -152,7 +170,7 @@ def _measured(what: Subscribers, draw: np.random.Generator) -> Places:
     far = [middle]
     while len(far) < len(REGIONS):
         far.append(int(matrix[:, far].min(axis=1).argmax()))
-    tree = _tree(what, found.places[sites], found.places[middle])
+    tree = tree_of(found.places[sites], found.places[middle], what.levels == "several", what.processing)
     return Places(
         found.places, matrix[:, far].argmin(axis=1), tree, matrix[:, np.concatenate([[middle], sites])], found.error
     )
@@ -166,76 +184,26 @@ def _centres() -> Floats:
     return found
 
 
-def _draw_places(count: int, centres: Floats, draw: np.random.Generator) -> tuple[Floats, Ints]:
+def _draw_places(
+    count: int, centres: Floats, draw: np.random.Generator, shares: Floats = REGIONS
+) -> tuple[Floats, Ints]:
     """Each region has its share of the places, as nearly as whole numbers can."""
-    region = np.searchsorted(np.cumsum(REGIONS) - 1e-9, (np.arange(count) + 0.5) / count)
+    region = np.searchsorted(np.cumsum(shares) - 1e-9, (np.arange(count) + 0.5) / count)
     return centres[region] + SPREAD * draw.standard_normal((count, DIMENSIONS)), region
-
-
-def _tree(what: Subscribers, places: Floats, publisher: Floats | None = None) -> Tree:
-    parent = np.zeros(len(places) + 1, np.int64)
-    parent[0] = -1
-    root = np.zeros(DIMENSIONS) if publisher is None else publisher
-    every = np.concatenate([root[None], places])
-    if what.levels == "several":
-        _hang(0, np.arange(1, len(every)), every, parent)
-    before = np.zeros(len(every))
-    for broker in _downwards(parent).tolist():
-        above = parent[broker]
-        before[broker] = before[above] + np.linalg.norm(every[broker] - every[above]) + what.processing
-    return Tree(parent, every, before)
-
-
-def _downwards(parent: Ints) -> Ints:
-    """All but the root, each after its parent."""
-    depth = np.zeros(len(parent), np.int64)
-    above = parent.copy()
-    while (above >= 0).any():
-        depth += above >= 0
-        above = np.where(above >= 0, parent[above], -1)
-    return np.argsort(depth, kind="stable")[1:]
-
-
-def _hang(root: int, brokers: Ints, places: Floats, parent: Ints) -> None:
-    """Brokers below a root: itself if they are few, else below the medoids of clusters."""
-    if len(brokers) <= DEGREE:
-        parent[brokers] = root
-        return
-    medoids = _medoids(places[brokers])
-    near = np.linalg.norm(places[brokers][:, None] - places[brokers[medoids]], axis=2)
-    cluster = near.argmin(axis=1)
-    cluster[medoids] = np.arange(len(medoids))
-    for number, medoid in enumerate(medoids.tolist()):
-        parent[brokers[medoid]] = root
-        mine = brokers[(cluster == number) & (np.arange(len(brokers)) != medoid)]
-        _hang(int(brokers[medoid]), mine, places, parent)
-
-
-def _medoids(places: Floats) -> Ints:
-    """As many as a broker may have children: the farthest from all before, then moved to the middle of their own."""
-    far = np.linalg.norm(places[:, None] - places[None], axis=2)
-    chosen = [int(far.sum(axis=1).argmin())]
-    while len(chosen) < DEGREE:
-        chosen.append(int(far[:, chosen].min(axis=1).argmax()))
-    medoids = np.array(chosen)
-    for _ in range(10):
-        cluster = far[:, medoids].argmin(axis=1)
-        cluster[medoids] = np.arange(DEGREE)
-        members = [np.flatnonzero(cluster == number) for number in range(DEGREE)]
-        medoids = np.array([mine[far[np.ix_(mine, mine)].sum(axis=1).argmin()] for mine in members])
-    return medoids
 
 
 def _interests(what: Subscribers, region: Ints, draw: np.random.Generator) -> Interests:
     if what.kind == "google-groups":
         return google_groups(what.subscribers, region, what.interest_skew, what.broad_interests, draw)
+    if what.kind == "broad-and-narrow":
+        return broad_and_narrow(what.subscribers, what.brokers, len(region), draw)
     return {"rss": rss, "hotspots": hotspots}[what.kind](what.subscribers, len(region), draw)
 
 
-def _latest(tree: Tree, locations: Floats, delay: float) -> tuple[Floats, Truths, Ints]:
-    """By location: what it allows, which leaves are in time, and the closest broker with the shortest last hop."""
+def _latest(tree: Tree, last: Floats, delay: float) -> tuple[Floats, Truths, Ints]:
+    """By location: what it allows, which leaves are in time, and the closest broker with the shortest last hop.
+    ``last`` is by location and leaf."""
     leaves = tree.leaves
-    last = np.linalg.norm(locations[:, None] - tree.places[leaves], axis=2)
     far = tree.before[leaves] + last
     latest = np.ceil((1 + delay) * far.min(axis=1) / MICRO) * MICRO
     return latest, far + 4 * MICRO <= latest[:, None], leaves[last.argmin(axis=1)]
@@ -252,7 +220,7 @@ def _settings(what: Subscribers, wanted: float, most: float, seed: int) -> Setti
     return Settings(
         name=what.kind,
         limits=Limits(load=most, load_wanted=wanted, boxes=what.boxes),
-        access=Access(metric="places", price=0.0, delay=1.0),
+        access=Access(metric="none") if what.raw else Access(metric="places", price=0.0, delay=1.0),
         made_by={"seed": seed, **made_by},
     )
 
@@ -269,6 +237,16 @@ def _tables(tree: Tree, interests: Interests, locations: Floats, latest: Floats,
         "clients": _client_table(tree, interests, locations, latest, closest),
         "subscriptions": _subscription_table(brokers, interests),
     }
+
+
+def _rows_of(tree: Tree, interests: Interests, last: Floats) -> pa.Table:
+    """A link, both ways, between each client and each leaf, as slow as the matrix says."""
+    leaves, count = tree.leaves, len(interests.of_subscriber)
+    client = np.repeat(len(tree.parent) + 1 + np.arange(count), len(leaves))
+    broker, delay = np.tile(leaves, count), last[interests.location].reshape(-1)
+    ends = np.concatenate([broker, client]), np.concatenate([client, broker])
+    columns = (*ends, np.zeros(2 * len(client)), np.tile(delay, 2))
+    return pa.table(dict(zip(LINKS.schema.names, columns, strict=True)), LINKS.schema)
 
 
 def _broker_table(tree: Tree, subscribers: int) -> pa.Table:
@@ -329,6 +307,8 @@ def filter_of(low: list[float], high: list[float]) -> str:
 
 def _events(what: Subscribers, tree: Tree, draw: np.random.Generator) -> pa.Table:
     points = draw.uniform(0, SIDE, (what.events, 2))
+    if what.events_from:
+        points = points_in(Path(what.events_from), what.event_columns, what.events, draw)
     ids = np.arange(what.events)
     publisher = np.full(what.events, len(tree.parent))
     columns = [ids, ids.astype(np.float64), publisher, np.ones(what.events, np.int64), points[:, 0], points[:, 1]]

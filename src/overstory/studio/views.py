@@ -5,6 +5,7 @@ import msgspec
 from overstory.model.network import Ints
 from overstory.model.plan import Plan
 from overstory.model.scorecard import Scorecard, Traffic
+from overstory.studio.assignments import Assignment
 from overstory.studio.trees import FlowTree
 
 
@@ -21,6 +22,7 @@ class PlanView(msgspec.Struct, frozen=True):
     hosts: Ints | None = None  # how many clients each broker has, by position
     plan: Plan | None = None  # from which the ways of some events are found
     coalesce: bool = True  # whether copies of an event travel as one while they can
+    assignment: Assignment | None = None  # of a plan of subscriber assignment: its delays, loads and rectangles
 
     @property
     def is_reference(self) -> bool:

@@ -101,3 +101,27 @@ def test_who_finds_no_room_is_told_and_nobody_waits() -> None:
 def test_sizes_of_generated_scenarios() -> None:
     with pytest.raises(UsageError, match="boxes must be 1 or more"):
         Subscribers(boxes=0)
+
+
+def test_an_empty_event_space() -> None:
+    """A log whose events planners may not see has no weight anywhere."""
+    scenario, _ = world(SMALL)
+
+    class Empty(Workbench):
+        def histograms(self, scenario: Scenario, channels: object) -> object:  # type: ignore[override]
+            found = super().histograms(scenario, channels)  # type: ignore[arg-type]
+            return found._replace(bytes=np.zeros_like(found.bytes))
+
+    with pytest.raises(UsageError, match="event space is empty"):
+        make_plan("gr-star", scenario, Empty(scenario), {})
+
+
+def test_knobs_that_are_no_numbers() -> None:
+    assert "expansion=0: it is a number above 0" in fails(world(SMALL)[0], "slp1", expansion=0)
+
+
+def test_raw_delays_need_a_matrix_and_few_pairs() -> None:
+    with pytest.raises(UsageError, match="--latencies FILE"):
+        Subscribers(raw=True)
+    with pytest.raises(UsageError, match="take fewer, or leave out --raw"):
+        Subscribers(raw=True, latencies="matrix.txt", subscribers=1_000_000)

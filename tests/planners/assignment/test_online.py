@@ -57,5 +57,8 @@ def test_arrivals_and_departures(what: Subscribers, monkeypatch: pytest.MonkeyPa
     known = running.statistics
     assert known.arrivals + known.departures == 240
     assert known.moves <= 240
+    assert sum(running.moves_by_change) == known.moves
+    assert len(running.moves_by_change) == 240
+    assert running.moves_percentile(1.0) == max(running.moves_by_change)
     fresh = search(part_of(whole, np.array(here)), 1, 2)
     assert running.cost <= 1.15 * bandwidth(whole, fresh.filters)

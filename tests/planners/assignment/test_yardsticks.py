@@ -11,22 +11,23 @@ from overstory.kernels.packing import brokers_needed
 from overstory.lab.subscribers import Subscribers
 from overstory.planners.assignment.bounds import all_rectangles, certified_bound, exact
 from overstory.planners.assignment.candidate_filters import candidates, intervals, super_subscriptions
-from overstory.planners.assignment.greedy import gr_star
-from overstory.planners.assignment.hypergraph import connectivity, hypergraph_of, partition
-from overstory.planners.assignment.outcome import bandwidth
-from overstory.planners.assignment.problem import Problem
-from overstory.planners.assignment.search import search
-from overstory.planners.assignment.slp import (
+from overstory.planners.assignment.filter_assign import (
     Relaxed,
     Task,
     filter_assign,
     holding,
     lp_relax,
+    most_iterations,
     programme,
-    task_of,
     violated,
     weights_of,
 )
+from overstory.planners.assignment.greedy import gr_star
+from overstory.planners.assignment.hypergraph import connectivity, hypergraph_of, partition
+from overstory.planners.assignment.outcome import bandwidth
+from overstory.planners.assignment.problem import Problem
+from overstory.planners.assignment.search import search
+from overstory.planners.assignment.slp import task_of
 from overstory.planners.assignment.trial import compile_kernels, small_problem
 from tests.planners.assignment.worlds import HOTSPOTS, LEVELS, SMALL, problem
 
@@ -175,15 +176,35 @@ def test_theorem_1_as_statistics() -> None:
 
 def test_filter_assign_covers_everybody_and_lp_relax_its_sample() -> None:
     task = task_of(problem(SMALL))
-    found = filter_assign(task, True, 1)
+    found = filter_assign(task, 1)
     assert found is not None
     assert not violated(task, found).any()
+    assert 0 < found.certificate <= found.sampled <= len(task.rectangle)
+    assert 0 < found.iterations <= 20 * most_iterations(found.guess, len(task.rectangle))
+    assert found.valid <= found.tried
     every = np.arange(60)
     boxes = candidates(task.rectangles[task.rectangle[every]])
     some = lp_relax(task, every, np.ones(60, bool), boxes, task.most, np.random.default_rng(0))
     assert some is not None
     assert not violated(task._replace(rectangle=task.rectangle[every], which=task.which[every]), some).any()
     assert some.fractional > 0
+
+
+def test_lemmas_2_and_3_as_statistics() -> None:
+    """Iterations are valid at least every other time, and a certificate is found within its iterations."""
+    task = task_of(problem(SMALL))
+    found = [filter_assign(task, seed) for seed in range(5)]
+    known = [each for each in found if each is not None]
+    assert len(known) == 5
+    assert sum(each.valid for each in known) >= 0.5 * sum(each.tried for each in known)
+    assert all(each.iterations <= most_iterations(each.guess, len(task.rectangle)) for each in known)
+
+
+def test_theorem_1_boxes_as_statistics() -> None:
+    """Roundings give a broker at most 2 ln|S| times as many boxes as it may have, on average."""
+    task = task_of(tiny(3, subscribers=12))
+    boxes = [rounded(task, seed)[0].chosen.sum(axis=1) for seed in range(40)]
+    assert (np.mean(boxes, axis=0) <= 2 * log(12) * task.boxes).all()
 
 
 def test_connectivity_is_the_bandwidth_of_exact_filters() -> None:

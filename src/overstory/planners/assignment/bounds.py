@@ -15,9 +15,9 @@ from scipy.sparse import csr_array
 
 from overstory.kernels.packing import brokers_needed
 from overstory.model.network import Floats, Ints
+from overstory.planners.assignment.filter_assign import holding, weights_of
 from overstory.planners.assignment.linear import solved
 from overstory.planners.assignment.problem import Problem
-from overstory.planners.assignment.slp import holding, weights_of
 
 MOST_BLOCKS = 192  # along each dimension
 EXACTNESS = 1e-7

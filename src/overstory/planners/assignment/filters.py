@@ -5,11 +5,11 @@ At a leaf the better of two is taken: the filter that it had, drawn tight, and o
 
 import numpy as np
 
-from overstory.kernels.enlarging import Filters, no_filters
+from overstory.kernels.enlarging import Filters, mark_covered, no_filters
 from overstory.kernels.fitting import fit, shrunk
 from overstory.kernels.volumes import union_weight
 from overstory.model.network import Ints
-from overstory.planners.assignment.problem import Problem
+from overstory.planners.assignment.problem import Problem, Words
 
 
 def fitted(problem: Problem, leaf: Ints, had: Filters | None = None) -> Filters:
@@ -26,6 +26,14 @@ def fitted(problem: Problem, leaf: Ints, had: Filters | None = None) -> Filters:
         below = np.flatnonzero(problem.brokers.parent == node)
         mine = np.concatenate([found.boxes[child, : found.counts[child]] for child in below.tolist()])
         _set_best(problem, found, node, mine, had)
+    return found
+
+
+def covered_by(problem: Problem, filters: Filters) -> Words:
+    """By rectangle: the leaves whose filters hold it, as bits."""
+    found = np.zeros((len(problem.space.rectangles), problem.words.shape[1]), np.uint64)
+    for leaf in range(len(problem.fair)):
+        mark_covered(problem.space.rectangles, filters, leaf, found)
     return found
 
 

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 from overstory.model.plan import Value
 from overstory.planners.assignment import baselines, blind, greedy, search, slp
+from overstory.planners.assignment.filter_assign import USUAL
 
 PAPER = "Yu, Agarwal and Yang"
 WRITES = ("attachments", "flows", "members", "trees", "filters")
 BOXES: dict[str, Value] = {"boxes": "auto", "last_hop": 0.0}
+KNOBS: dict[str, Value] = {name: getattr(USUAL, name) for name in USUAL._fields if name != "in_time"}
 NESTED = "filters of at most so many boxes, each within one of its parent's"
 
 
@@ -92,7 +94,7 @@ LISTED = (
         "linear programmes of tens of thousands of columns: minutes",
         "few boxes: rounding leaves filters of many that are then joined; several levels",
         f"SLP1 of {PAPER}, reconstructed where only their report has details",
-        {**BOXES, "super_subscriptions": True},
+        {**BOXES, **KNOBS},
         slp.plan_slp1,
     ),
     Listed(
@@ -102,7 +104,7 @@ LISTED = (
         "that of slp1 for each broker that is no leaf",
         "where slp1 does; with one level the two are the same",
         f"SLP of {PAPER}; slp1 on a tree of several levels is the bottom-up variant they compare it with",
-        {**BOXES, "super_subscriptions": True},
+        {**BOXES, **KNOBS, "in_time": USUAL.in_time},
         slp.plan_slp,
     ),
     *(

@@ -18,11 +18,11 @@ from overstory.kernels.greedy import State, choose, put
 from overstory.kernels.nothing import NONE
 from overstory.kernels.volumes import union_weight
 from overstory.model.network import Ints
-from overstory.planners.assignment.filters import fitted
+from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.greedy import ground_of, nobody_ahead
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem
-from overstory.planners.assignment.search import Groups, covered_by, grouped, reach_of, state_of
+from overstory.planners.assignment.search import Groups, grouped, reach_of, state_of
 
 EVERY = 2000  # changes after which what was earned is spent
 ATTEMPTS = 8  # searches each time
@@ -51,6 +51,7 @@ class Online:
         np.add.at(self.wanted, (leaf[here], problem.rectangle[here]), 1)
         self.earned, self.changes, self.seed = 0, 0, 0
         self.statistics = Statistics(0, 0, 0, 0, 0)
+        self.moves_by_change: list[int] = []  # with those that were saved up for, at the change that spent them
 
     def _state(self, leaf: Ints, filters: Filters) -> State:
         load = np.bincount(leaf[leaf >= 0], minlength=len(self.problem.fair)).astype(np.int64)
@@ -134,14 +135,19 @@ class Online:
                 return True
         return False
 
+    def moves_percentile(self, share: float) -> float:
+        """The moves of a change that such a share of all changes do not exceed."""
+        return float(np.quantile(self.moves_by_change, share)) if self.moves_by_change else 0.0
+
     def _changed(self, moves: int) -> None:
         self.earned += 1 - moves
         self.changes += 1
+        self.moves_by_change.append(moves)
         if self.changes % EVERY == 0:
-            self._spend()
+            self.moves_by_change[-1] += self._spend()
 
-    def _spend(self) -> None:
-        """The search, as long as its moves have been earned."""
+    def _spend(self) -> int:
+        """The search, as long as its moves have been earned. Returns how many it made."""
         here = np.flatnonzero(self.state.leaf >= 0)
         part = replace(
             self.problem,
@@ -151,6 +157,7 @@ class Online:
         )
         leaf = self.state.leaf[here]
         filters = fitted(part, leaf, self.state.filters)
+        earned = self.earned
         for _ in range(ATTEMPTS):
             self.seed += 1
             groups: Groups = grouped(part, leaf)
@@ -168,3 +175,4 @@ class Online:
         self.state = self._state(whole, filters)
         self.wanted[:] = 0
         np.add.at(self.wanted, (leaf, part.rectangle), 1)
+        return earned - self.earned

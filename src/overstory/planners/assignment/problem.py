@@ -73,11 +73,17 @@ class Problem:
 
 
 def problem_of(
-    scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value]
+    scenario: Scenario,
+    pipeline: Steps,
+    base: Mapping[str, pa.Table],
+    parameters: Mapping[str, Value],
+    more_time: float = 0.0,
 ) -> Problem:
+    """The problem that a scenario poses on the tree of the base. ``more_time`` is how many milliseconds everybody
+    allows beyond what the scenario says."""
     brokers = brokers_of(scenario, pipeline, base)
     clients, rectangle, space = _wants(scenario, pipeline)
-    words = _in_time(scenario, pipeline, brokers, parameters.get("last_hop", 0.0))
+    words = _in_time(scenario, pipeline, brokers, parameters.get("last_hop", 0.0), more_time)
     every = scenario.clients["id"].to_numpy()
     order = np.argsort(every, kind="stable")
     mine = words[order[np.searchsorted(every[order], clients)]]
@@ -130,9 +136,9 @@ def _wants(scenario: Scenario, pipeline: Steps) -> tuple[Ints, Ints, EventSpace]
     return subscribers, rectangle.reshape(-1), event_space(scenario, pipeline, sets)
 
 
-def _in_time(scenario: Scenario, pipeline: Steps, brokers: Brokers, last_hop: Value) -> Words:
+def _in_time(scenario: Scenario, pipeline: Steps, brokers: Brokers, last_hop: Value, more_time: float) -> Words:
     """By client: the leaves through which events reach it in time, as bits."""
-    before = brokers.before + ROUNDING * (brokers.hops + 1)
+    before = brokers.before + ROUNDING * (brokers.hops + 1) - more_time
     found = pipeline.candidates(scenario, limit=scenario.settings.limits.delay, before=before)
     words = _columns(found.words, brokers.leaves)
     if isinstance(last_hop, bool) or not isinstance(last_hop, int | float) or last_hop < 0:

@@ -5,8 +5,10 @@
 2. ``kernels.ruining`` improves it on a *coreset* where there are many subscribers: some drawn by chance, which stand
    for the loads, and of each rectangle an extreme one, whose brokers are fewest. Whoever the filters of the
    coreset do not serve (a *violator*) joins it for the next round. Small coresets are soon searched through, and the
-   violators make up for what they miss.
-3. All subscribers are assigned to the filters that were found, again with a flow ahead, and improved as a whole.
+   violators make up for what they miss; where everybody costs much more than the coreset, more are drawn.
+3. After each round all subscribers are assigned to the filters that were found, enlarged as little as it takes: a
+   maximum flow over classes, and its least cut where somebody is left (``repairing``). In the end they are improved as
+   a whole.
 4. Filters are drawn tight, and the cheaper of the result and the start is the plan.
 """
 
@@ -17,24 +19,25 @@ import numpy as np
 import pyarrow as pa
 
 from overstory.kernels import ruining
-from overstory.kernels.enlarging import Filters, grown_for, mark_covered
+from overstory.kernels.enlarging import Filters, grown_for
 from overstory.kernels.greedy import Ground, State, fewest_first
 from overstory.kernels.ruining import Items, Reach
 from overstory.model.network import Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
-from overstory.planners.assignment.filters import fitted
+from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.flowing import flow_to
 from overstory.planners.assignment.greedy import ahead_of, by_class, empty_state, gr_star, ground_of, nobody_ahead
 from overstory.planners.assignment.outcome import bandwidth, decision_of
-from overstory.planners.assignment.problem import Problem, Truths, Words, problem_of
+from overstory.planners.assignment.problem import Problem, Truths, problem_of
+from overstory.planners.assignment.repairing import repaired
 from overstory.planners.decision import relative_costs
 from overstory.planners.steps import Steps
 from overstory.planners.trees.parameters import count_of
 
-CORESET = 3_000  # items drawn by chance, where there are many more
-ROUNDS, FEWER_ROUNDS = 12, 6  # on the coreset; the fewer where everybody is many, and assigning them takes long
-MANY = 300_000  # subscribers
+CORESET, LARGEST = 3_000, 12_000  # items drawn by chance: at first, and at most
+ROUNDS = 12
+ASTRAY = 1.03  # times the cost of the sample, or of the best, beyond which a result is not worth going on from
 ON_CORESET = 0.85  # of the work
 TIGHTER = 0.97  # loads of the coreset, as it stands for others by chance
 SLACK = 0.0015  # how much dearer than the best an assignment may be, at first
@@ -101,14 +104,6 @@ def state_of(problem: Problem, items: Items, leaf: Ints, filters: Filters) -> St
     return State(state.filters, covered_by(problem, filters), load, leaf.copy())
 
 
-def covered_by(problem: Problem, filters: Filters) -> Words:
-    """By rectangle: the leaves whose filters hold it, as bits."""
-    found = np.zeros((len(problem.space.rectangles), problem.words.shape[1]), np.uint64)
-    for leaf in range(len(problem.fair)):
-        mark_covered(problem.space.rectangles, filters, leaf, found)
-    return found
-
-
 def improved(
     problem: Problem, ground: Ground, reach: Reach, leaf: Ints, filters: Filters, budget: int, seed: int
 ) -> tuple[Ints, Filters]:
@@ -127,40 +122,51 @@ def on_coreset(
     draw = np.random.default_rng(seed)
     best, least = (leaf, filters), bandwidth(problem, filters)
     chosen = np.zeros((len(problem.space.rectangles), len(problem.words)), bool)
-    groups = grouped(problem, leaf)
-    drawn = _sample(problem, groups, draw)
-    chosen[groups.items.rectangle[drawn], groups.items.which[drawn]] = True
-    rounds = ROUNDS if len(problem.clients) <= MANY else FEWER_ROUNDS
-    for number in range(rounds):
+    drawn = CORESET
+    for number in range(ROUNDS):
         groups = grouped(problem, leaf)
-        mine = np.flatnonzero(chosen[groups.items.rectangle, groups.items.which])
-        items, roomy = _weighted(ground, groups, mine)
+        items, mine, roomy = _coreset(problem, ground, groups, chosen, drawn, draw)
         state = state_of(problem, items, groups.leaf[mine], filters)
-        budget = int(ON_CORESET * effort * A_ROUND) // rounds
+        budget = int(ON_CORESET * effort * A_ROUND) // ROUNDS
         ruining.improve(roomy, reach, items, state, grown_for(problem.boxes), budget, SLACK, seed + number)
         covered = covered_by(problem, state.filters)
         served = (problem.words[groups.items.which] & covered[groups.items.rectangle]).any(axis=1)
         chosen[groups.items.rectangle[~served], groups.items.which[~served]] = True
         leaf, filters = assign_all(problem, ground, state.filters)
-        if bandwidth(problem, filters) < least:
-            best, least = (leaf, filters), bandwidth(problem, filters)
+        cost = bandwidth(problem, filters)
+        if cost > ASTRAY * bandwidth(problem, state.filters):  # the sample was too small to stand for all
+            drawn = min(3 * drawn // 2, LARGEST)
+        if cost < least:
+            best, least = (leaf, filters), cost
+        elif cost > ASTRAY * least:
+            leaf, filters = best
     return best
 
 
-def _sample(problem: Problem, groups: Groups, draw: np.random.Generator) -> Truths:
-    """Items by chance, the larger the more probably, and the extreme ones."""
-    size = groups.items.size
-    chosen = extremes(problem, groups)
-    chosen[np.argsort(-np.log(draw.random(len(size))) / size)[:CORESET]] = True  # Efraimidis and Spirakis
-    return chosen
+def _coreset(
+    problem: Problem, ground: Ground, groups: Groups, chosen: Truths, drawn: int, draw: np.random.Generator
+) -> tuple[Items, Ints, Ground]:
+    """Items drawn by chance, the larger the more probably (Efraimidis and Spirakis), the extreme ones, and those of
+    earlier rounds, of which ``chosen`` keeps rectangles and classes. Returns them with their weights, their numbers
+    among all items, and the ground that they are searched on."""
+    rectangle, which, size = groups.items
+    taken = extremes(problem, groups)
+    lucky = np.argsort(-np.log(draw.random(len(size))) / size, kind="stable")
+    taken[lucky[: max(drawn - int(chosen.sum()), 0)]] = True
+    chosen[rectangle[taken], which[taken]] = True
+    mine = np.flatnonzero(chosen[rectangle, which])
+    items, roomy = _weighted(ground, groups, mine)
+    return items, mine, roomy
 
 
 def extremes(problem: Problem, groups: Groups) -> Truths:
-    """Of each rectangle an item with the fewest leaves."""
+    """Of each rectangle an item with the fewest leaves, and of each class the largest item."""
     choices = problem.mask.sum(axis=1)[groups.items.which]
     order = np.lexsort((choices, groups.items.rectangle))
     found = np.zeros(len(order), bool)
     found[order[np.unique(groups.items.rectangle[order], return_index=True)[1]]] = True
+    largest = np.lexsort((-groups.items.size, groups.items.which))
+    found[largest[np.unique(groups.items.which[largest], return_index=True)[1]]] = True
     return found
 
 
@@ -179,11 +185,13 @@ def _weighted(ground: Ground, groups: Groups, mine: Ints) -> tuple[Items, Ground
 
 
 def assign_all(problem: Problem, ground: Ground, filters: Filters) -> tuple[Ints, Filters]:
-    """Everybody to filters as they are, as far as a maximum flow can. Whoever is left enlarges the filter of a broker
-    that has room; if there is none, all are assigned one by one with a flow ahead."""
-    covered = covered_by(problem, filters)
+    """Everybody to filters that are enlarged as little as it takes, by a maximum flow. Whoever is left even so enlarges
+    the filter of a broker that has room; if there is none, all are assigned one by one with a flow ahead."""
+    filters, covered = repaired(problem, ground, filters)
     leaf = flow_to(problem.words[problem.which] & covered[problem.rectangle], len(problem.fair), [ground.capacity])
     left = np.flatnonzero(leaf < 0)
+    if not len(left):
+        return leaf, fitted(problem, leaf, filters)
     load = np.bincount(leaf[leaf >= 0], minlength=len(problem.fair)).astype(np.int64)
     kept = Filters(filters.boxes.copy(), filters.counts.copy(), filters.weights.copy())
     state = State(kept, covered, load, leaf)

@@ -1,0 +1,62 @@
+"""Filters are enlarged until a flow assigns everybody, and by less than whoever is left over would cost."""
+
+import numpy as np
+import pytest
+
+from overstory.kernels.enlarging import Filters, grown_for, path_cost
+from overstory.kernels.freeing import enlargement_costs
+from overstory.lab.subscribers import Subscribers
+from overstory.planners.assignment.filters import covered_by, fitted
+from overstory.planners.assignment.flowing import flow_to
+from overstory.planners.assignment.greedy import gr_star, ground_of
+from overstory.planners.assignment.outcome import bandwidth
+from overstory.planners.assignment.problem import Problem
+from overstory.planners.assignment.repairing import pairs_of, repaired
+from tests.planners.assignment.worlds import HOTSPOTS, LEVELS, SMALL, problem
+
+
+def cut_down(mine: Problem, seed: int) -> Filters:
+    """The filters of an assignment, some leaves of which have lost a box."""
+    state = gr_star(mine, residual=True)
+    found = fitted(mine, state.leaf, state.filters)
+    for leaf in np.random.default_rng(seed).choice(len(mine.fair), 3, replace=False).tolist():
+        found.counts[leaf] = max(found.counts[leaf] - 1, 0)
+    return found
+
+
+def left_over(mine: Problem, filters: Filters) -> int:
+    words = mine.words[mine.which] & covered_by(mine, filters)[mine.rectangle]
+    return int((flow_to(words, len(mine.fair), [mine.capacity(mine.factor)]) < 0).sum())
+
+
+@pytest.mark.parametrize("what", [SMALL, LEVELS, HOTSPOTS], ids=lambda what: f"{what.kind} {what.levels}")
+def test_after_the_repair_a_flow_assigns_everybody(what: Subscribers) -> None:
+    mine = problem(what)
+    lost = 0
+    for seed in range(3):
+        before = cut_down(mine, seed)
+        kept = bandwidth(mine, before)
+        lost += left_over(mine, before)
+        after, covered = repaired(mine, ground_of(mine, mine.factor), before)
+        assert left_over(mine, after) == 0
+        assert np.array_equal(covered, covered_by(mine, after))
+        assert bandwidth(mine, before) == kept  # what was given is as it was
+    assert lost > 0
+
+
+def test_pairs_are_all_subscribers() -> None:
+    pairs = pairs_of(problem(SMALL))
+    assert pairs.size.sum() == SMALL.subscribers
+    assert len(np.unique(pairs.rectangle * 10_000 + pairs.which)) == len(pairs.size)
+
+
+def test_costs_of_enlargements_are_those_of_paths() -> None:
+    mine = problem(LEVELS)
+    ground, filters, grown = ground_of(mine, mine.factor), cut_down(mine, 1), grown_for(mine.boxes)
+    useful = np.random.default_rng(1).random((20, len(mine.fair))) < 0.3
+    costs = enlargement_costs(ground.sums, ground.prices, ground.parent, filters, ground.rectangles[:20], useful, grown)
+    assert np.isinf(costs[~useful]).all()
+    for rectangle, leaf in np.argwhere(useful)[::17].tolist():
+        box = ground.rectangles[rectangle]
+        alone = path_cost(ground.sums, ground.prices, ground.parent, filters, leaf, box, grown)
+        assert costs[rectangle, leaf] == alone
