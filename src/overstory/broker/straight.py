@@ -67,8 +67,8 @@ class Straight:
         while at < size:
             kind, end = kind_at(data, at, version)
             known = self._known.get(kind) if kind is not None else None
-            if known is None or end - at > known[1] or len(found) == FEW:
-                return None
+            if known is None or end - at > known[1] or (size - at) > (FEW - len(found)) * (end - at):
+                return None  # if the others are like this one, they are too many
             found.append((known, at, end))
             at = end
         return found or None
