@@ -186,21 +186,26 @@ def grow_to_users(prices: Array, order: Array, far: Array, users: Array, root: i
                 done[i] = True
         done[following] = True
         size += 1
-        _come_closer(prices, far, users, found[following], way, done, value, found)
+        for broker in range(len(far)):
+            way[broker] = min(way[broker], far[found[following], broker])
+        _come_closer(prices, order, users, way, done, value, found)
 
 
 @kernel
 def _come_closer(
-    prices: Array, far: Array, users: Array, joined: int, way: Array, done: Array, value: Array, found: Array
+    prices: Array, order: Array, users: Array, way: Array, done: Array, value: Array, found: Array
 ) -> None:
-    """A broker joins the tree: users that wait may be nearer to it now."""
-    for broker in range(len(far)):
-        if far[joined, broker] < way[broker]:
-            way[broker] = far[joined, broker]
-            for i in range(len(users)):
-                price = prices[users[i], broker] + way[broker]
-                if not done[i] and price < value[i]:
-                    value[i], found[i] = price, broker
+    """A broker has joined the tree: users that wait may be nearer to it now. Brokers whose link alone costs a user more
+    than its way does now are not looked at."""
+    for i in range(len(users)):
+        if done[i]:
+            continue
+        for broker in order[users[i]]:
+            price = prices[users[i], broker]
+            if price >= value[i]:
+                break
+            if price + way[broker] < value[i]:
+                value[i], found[i] = price + way[broker], broker
 
 
 @kernel

@@ -21,10 +21,10 @@ from string import Template
 import numpy as np
 
 from overstory.errors import UsageError
-from overstory.studio.assignments import pictures
 from overstory.studio.data import Ways, data_for
 from overstory.studio.layout import coordinates, fitted
 from overstory.studio.links import busiest_links
+from overstory.studio.moves import moves_of
 from overstory.studio.picture import Picture
 from overstory.studio.regions import FROM, regions_of
 from overstory.studio.saving import before_of, cheapest_of, sentence
@@ -80,7 +80,7 @@ def _page(subject: Subject, picture: Picture, plans: Sequence[PlanView], command
     own_ways = Ways(ways.events, [ways.by_plan[at] for at in places])
     script = "".join((HERE / name).read_text("utf-8") for name in SCRIPTS)
     further = "".join(event_space(plan) for plan in both) + brokers_load(both, picture.names)
-    further += "".join(pictures(plan.name, plan.assignment) for plan in both)
+    further += "".join(moves_of(plan, picture.network, picture.names) for plan in both)
     empty = np.zeros(len(picture.pairs), np.int64)
     return Template((HERE / "page.html").read_text("utf-8")).substitute(
         title=escaped(subject.title),

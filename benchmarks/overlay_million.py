@@ -1,0 +1,80 @@
+"""A million users attached to a thousand brokers on metric prices, through the pipeline, on two cores.
+
+What is measured runs in a process of its own: python -m benchmarks.overlay_million FOLDER. Seconds are of the decisions
+and of scoring the search's plan; histograms, prices and distances are steps of the pipeline, and stand apart. Memory is
+the largest sum over all its processes of their proportional set sizes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.measure import Measurement
+from benchmarks.watch import watched
+from overstory.lab.quadratic import Quadratic, make_quadratic
+from overstory.model.plan import Header, Plan
+from overstory.model.scenario import read_scenario
+from overstory.pipeline.pipeline import Pipeline
+from overstory.planners.overlay.greedy_packing import packed
+from overstory.planners.overlay.instance import Instance
+from overstory.planners.overlay.search import searched
+from overstory.planners.overlay.writing import plan_tables
+
+CORES, ROUNDS, GB = 2, 8, 1e9
+PREPARING, PACKING, SEARCHING, SCORING = "preparing", "greedy-packing", "overlay-search", "scoring"
+BARS = {PACKING: 5.0, SEARCHING: 600.0, SCORING: 120.0}
+MOST_MEMORY = 8.0
+
+
+def million(quick: bool) -> Iterator[Measurement]:
+    users, brokers = (1_000, 10) if quick else (1_000_000, 1_000)
+    given = Quadratic(users=users, brokers=brokers, width=0.02, channels=100, events=100 * brokers)
+    with tempfile.TemporaryDirectory() as place:
+        make_quadratic(Path(place) / "scenario", given, 1)
+        seconds, peak = run(Path(place) / "scenario")
+    size = f"{users:,} x {brokers:,}"
+    for what, taken in seconds.items():
+        bar = None if quick else BARS.get(what)
+        yield Measurement("overlay-million", f"{size}: {what}", max(taken, 1e-3), bar=bar, unit="s")
+    bar = None if quick else MOST_MEMORY
+    yield Measurement("overlay-million", f"{size}: largest sum of memory", peak / GB, bar=bar, unit="GB")
+
+
+def run(folder: Path) -> tuple[dict[str, float], float]:
+    command = [sys.executable, "-m", "benchmarks.overlay_million", str(folder)]
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=said, text=True)
+        _, peak = watched(process)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        said.seek(0)
+        return json.load(said), peak
+
+
+def timed(folder: Path) -> dict[str, float]:
+    if hasattr(os, "sched_setaffinity"):  # what we start inherits it
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    times = [time.perf_counter()]
+    scenario = read_scenario(folder)
+    with Pipeline(f"local[{CORES}]") as pipeline:
+        instance = Instance(scenario, pipeline, "auto", fine=True)
+        _ = instance.nearest, instance.given
+        times.append(time.perf_counter())
+        packed(instance)
+        times.append(time.perf_counter())
+        found = searched(instance, ROUNDS, 1)
+        times.append(time.perf_counter())
+        plan = Plan.of(Header(SEARCHING, scenario.fingerprint), plan_tables(instance, found.at, "steiner"))
+        pipeline.score(scenario, plan)
+        times.append(time.perf_counter())
+    names = (PREPARING, PACKING, SEARCHING, SCORING)
+    return {name: later - earlier for name, earlier, later in zip(names, times[:-1], times[1:], strict=True)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(timed(Path(sys.argv[1]))))
