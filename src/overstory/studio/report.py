@@ -21,6 +21,7 @@ from string import Template
 import numpy as np
 
 from overstory.errors import UsageError
+from overstory.studio.assignments import pictures
 from overstory.studio.data import Ways, data_for
 from overstory.studio.layout import coordinates, fitted
 from overstory.studio.links import busiest_links
@@ -81,6 +82,7 @@ def _page(subject: Subject, picture: Picture, plans: Sequence[PlanView], command
     script = "".join((HERE / name).read_text("utf-8") for name in SCRIPTS)
     further = "".join(event_space(plan) for plan in both) + brokers_load(both, picture.names)
     further += "".join(moves_of(plan, picture.network, picture.names) for plan in both)
+    further += "".join(pictures(plan.name, plan.assignment) for plan in both)
     empty = np.zeros(len(picture.pairs), np.int64)
     return Template((HERE / "page.html").read_text("utf-8")).substitute(
         title=escaped(subject.title),
