@@ -1,7 +1,9 @@
-"""Broad subscriptions leave twenty real processes: what crosses links is what the simulator's routers send."""
+"""Broad subscriptions leave twenty real processes: what crosses links is what the simulator's routers send, but for the
+few messages that depend on which of two roots leaves first at a broker."""
 
 import pytest
 
+from overstory.lab.experiment import Row
 from overstory.lab.experiments import network_failures, network_pruning
 from overstory.lab.experiments.network_failures import SIMULATED
 from overstory.lab.live_pruning import Inputs, Sizes, run_live, twenty_brokers
@@ -19,8 +21,9 @@ def test_there_are_twenty_brokers_in_a_tree() -> None:
 
 def test_measured_is_simulated_on_twenty_processes() -> None:
     found = run_live("active", FEW, 1)
-    assert found["messages"] == found["predicted_messages"] > 0
-    assert found["events_on_links"] == found["predicted_events_on_links"] > 0
+    assert found["messages"] == pytest.approx(found["predicted_messages"], rel=0.05)
+    assert found["events_on_links"] == pytest.approx(found["predicted_events_on_links"], rel=0.05)
+    assert min(found["messages"], found["events_on_links"]) > 50
     assert found["delay_ms"] > 0
 
 
@@ -32,7 +35,7 @@ def test_inputs_are_drawn_by_their_seed() -> None:
 
 
 def test_measures_of_the_experiments() -> None:
-    rows = [
+    rows: list[Row] = [
         {"policy": policy, "seed": 1, "messages": count, "predicted_messages": 10, "delay_ms": count}
         for policy, count in (("active", 10), ("selective", 5), ("cost", 2))
     ]
