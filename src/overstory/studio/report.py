@@ -101,7 +101,8 @@ def _page(subject: Subject, picture: Picture, plans: Sequence[PlanView], command
             f'<span class="{part}">{part}</span>'
             for part in PARTS
             if any(getattr(plan.scorecard, part) for plan in plans) or part == PARTS[0]
-        ),
+        )
+        + '<span class="bound">lower bound on core</span>' * any(plan.scorecard.lower_bound > 0 for plan in plans),
         behaviour=plan_table("behaviour", "How the plans behave", BEHAVIOUR, plans, cheapest),
         picture=picture.svg(classes[shown] if drawn and regions is None else empty, with_links=regions is None),
         shown=escaped(drawn[shown].name) if drawn else "no plan",
