@@ -92,7 +92,8 @@ def test_windows_of_a_log_and_of_one_that_grows(tmp_path: Path, pipeline: Pipeli
 
 def test_a_growing_log_tells_of_windows_that_are_over(tmp_path: Path, pipeline: Pipeline) -> None:
     """In two files, the second one with an event that is too late; every window that is told of is whole."""
-    folder, batches = tmp_path / "log", []
+    folder = tmp_path / "log"
+    batches: list[pa.Table] = []
     folder.mkdir()
     with pytest.raises(UsageError, match="no Parquet file"):
         follow(pipeline.spark, folder, 10.0, batches.append, once=True)

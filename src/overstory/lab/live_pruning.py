@@ -168,7 +168,7 @@ def run_live(policy: str, sizes: Sizes, seed: int) -> dict[str, float]:
         settings = {"policy": policy, "types": {"x": "number"}}
         with Network(scenario, plan, folder / "logs", settings) as network:
             measured = asyncio.run(_measured(Live(network, inputs.made), inputs, sizes))
-        return measured | _simulated(scenario, plan, policy, inputs, sizes)
+        return {**measured, **_simulated(scenario, plan, policy, inputs, sizes)}
 
 
 async def _measured(live: Live, inputs: Inputs, sizes: Sizes) -> dict[str, float]:

@@ -10,6 +10,7 @@ import pytest
 from overstory.errors import InfeasibleError, OverstoryError, UsageError
 from overstory.lab.subscribers import Subscribers, make_subscribers
 from overstory.model.scenario import Scenario
+from overstory.pipeline.histograms import Channels, Histogram
 from overstory.pipeline.workbench import Workbench
 from overstory.planners.assignment.blind import closest
 from overstory.planners.chains import make_plan
@@ -108,8 +109,8 @@ def test_an_empty_event_space() -> None:
     scenario, _ = world(SMALL)
 
     class Empty(Workbench):
-        def histograms(self, scenario: Scenario, channels: object) -> object:  # type: ignore[override]
-            found = super().histograms(scenario, channels)  # type: ignore[arg-type]
+        def histograms(self, scenario: Scenario, channels: Channels) -> Histogram:
+            found = super().histograms(scenario, channels)
             return found._replace(bytes=np.zeros_like(found.bytes))
 
     with pytest.raises(UsageError, match="event space is empty"):

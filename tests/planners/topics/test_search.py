@@ -48,7 +48,7 @@ def least_cost(demand: Demand) -> float:
     solver.parameters.num_workers, solver.parameters.random_seed = 1, 1
     solver.parameters.linearization_level = 2  # covering by open clusters has a tight relaxation
     assert solver.solve(model) == cp_model.OPTIMAL
-    return (solver.objective_value + sum(rates)) / UNIT  # each event is told to its topic's channel
+    return float(solver.objective_value + sum(rates)) / UNIT  # each event is told to its topic's channel
 
 
 def small_demand(seed: int, users: int, topics: int) -> Demand:

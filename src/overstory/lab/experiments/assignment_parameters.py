@@ -2,6 +2,7 @@
 knobs of their algorithm, and from where brokers are."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from overstory.lab import assignment_cells as cells_
 from overstory.lab.experiment import BySeed, Experiment, Figure, Line, Measure, Parameters, Row, Settings
@@ -62,7 +63,7 @@ def spread(rows: Sequence[Row], knob: str) -> BySeed:
 
 MEASURES: dict[str, Measure] = {
     "largest_certificate_percent": largest_certificate,
-    **{f"{knob}_spread": lambda rows, knob=knob: spread(rows, knob) for knob in SWEEPS},
+    **{f"{knob}_spread": partial(spread, knob=knob) for knob in SWEEPS},
 }
 
 

@@ -100,8 +100,8 @@ def covers_of(boxes: Boxes, grid: Mapping[str, Floats]) -> Covers:
         present, absent = len(edges), len(edges) + 1
         last[box, dimension] = np.where(kind == ABSENT, absent, np.where(np.isnan(high[mine]), present, bins[1]))
         first[box, dimension] = np.where(kind == ABSENT, absent, np.where(np.isnan(low[mine]), 0, bins[0]))
-        parts = _parts(edges, low[mine], high[mine], open_high[mine], *bins)
-        first_part[box, dimension], last_part[box, dimension] = parts
+        ends = _parts(edges, low[mine], high[mine], open_high[mine], *bins)
+        first_part[box, dimension], last_part[box, dimension] = ends
     offsets = np.concatenate([[0], np.cumsum(count_covers(first, last))])
     parts = np.empty(offsets[-1])
     channels = cover(sizes, first, last, first_part, last_part, offsets, parts)
