@@ -64,7 +64,7 @@ class Experiment:
     cells: Callable[[Parameters, bool], Iterable[Settings]]
     run: Callable[[Settings], list[Row]]
     paper: str | None = None  # a key of ``claims.PAPERS``; none if the question is ours
-    figure: str | None = None
+    figure: str = "ours"
     parameters: Mapping[str, Value] = field(default_factory=dict)  # and their defaults; None must be given
     measures: Mapping[str, Measure] = field(default_factory=dict)
     figures: Callable[[Sequence[Row]], list[Figure]] = _no_figures

@@ -88,7 +88,6 @@ EXPERIMENT = Experiment(
     "brokers are killed, hang, and links fail: 50 schedules on real processes, 2,000 in the simulator",
     cells,
     run,
-    figure="ours",
     measures={
         "broken_live": lambda rows: broken(rows, LIVE),
         "broken_simulated": lambda rows: broken(rows, SIMULATED),

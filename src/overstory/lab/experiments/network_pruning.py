@@ -51,7 +51,6 @@ EXPERIMENT = Experiment(
     "300 broad subscriptions leave twenty real processes: messages, delay and queues, beside the simulator's routers",
     cells,
     run,
-    figure="ours",
     measures={
         "selective_over_active_messages": lambda rows: over_active(rows, "selective", "messages"),
         "cost_over_active_messages": lambda rows: over_active(rows, "cost", "messages"),

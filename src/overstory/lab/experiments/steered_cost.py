@@ -101,7 +101,6 @@ EXPERIMENT = Experiment(
     "steering beside cheapest paths, one tree and many, by the payload, by the network and by how many want an event",
     cells,
     run,
-    figure="ours",
     measures=MEASURES,
     figures=figures,
 )

@@ -120,7 +120,6 @@ EXPERIMENT = Experiment(
     "interests shift after planning: steering beside one tree and many that were planned before",
     cells,
     run,
-    figure="ours",
     measures={f"worse_{way.replace(' ', '_')}": partial(worse, way=way) for way in (STEERED, ONE_TREE, MANY_TREES)},
     figures=figures,
 )

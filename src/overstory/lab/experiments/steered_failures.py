@@ -170,7 +170,6 @@ EXPERIMENT = Experiment(
     "links fail: what arrives, and at what price, steered and on one tree, through the product's own routers",
     cells,
     run,
-    figure="ours",
     measures={
         "delivered_steered": partial(delivered, way=STEERED, when=KNOWN),
         "delivered_steered_at_once": partial(delivered, way=STEERED, when=AT_ONCE),

@@ -197,7 +197,6 @@ EXPERIMENT = Experiment(
     "cyclic overlay",
     cells,
     run,
-    figure="ours",
     measures={
         "entries_over_one_tree": partial(times, value="entries"),
         "messages_over_one_tree": partial(times, value="messages"),

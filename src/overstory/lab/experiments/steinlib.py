@@ -233,7 +233,6 @@ EXPERIMENT = Experiment(
     "Steiner trees and their bounds, on a folder of .stp or .gr files, against known optima and networkx",
     cells,
     run,
-    figure="ours",
     parameters={"dir": None, "methods": "all", "roots": 4},
     measures={"tree_above_optimum": above_optimum},
     figures=figures,

@@ -60,7 +60,6 @@ EXPERIMENT = Experiment(
     "costs, held out and coalesced, as multiples of the certified lower bound",
     cells,
     tree_cells.run,
-    figure="ours",
     measures={
         f"{planner.replace('-', '_')}_times_bound_{data.lower()}": partial(times_bound, planner=planner, data=data)
         for planner in ("tree-search", "opt")

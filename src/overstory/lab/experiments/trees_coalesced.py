@@ -55,7 +55,6 @@ EXPERIMENT = Experiment(
     "many trees with a copy for each, and with one copy while trees share links",
     cells,
     tree_cells.run,
-    figure="ours",
     measures={
         f"coalescing_saves_{planner.replace('-', '_')}": partial(coalescing_saves, planner=planner)
         for planner in PLANNERS

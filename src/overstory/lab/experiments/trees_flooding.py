@@ -42,6 +42,5 @@ EXPERIMENT = Experiment(
     "flooding a tree against filters on its links, beside a tree that knows the content",
     cells,
     tree_cells.run,
-    figure="ours",
     figures=figures,
 )

@@ -44,6 +44,5 @@ EXPERIMENT = Experiment(
     "costs relative to a Steiner tree for each event, by the keywords of an event",
     cells,
     tree_cells.run,
-    figure="ours",
     figures=figures,
 )

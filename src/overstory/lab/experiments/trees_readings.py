@@ -50,7 +50,6 @@ EXPERIMENT = Experiment(
     "a subscription as a broker and one keyword, or as a broker and all its keywords",
     cells,
     tree_cells.run,
-    figure="ours",
     measures={
         "mult_above_opt_by_keyword": partial(mult_above_opt, whole=False),
         "mult_above_opt_by_broker": partial(mult_above_opt, whole=True),

@@ -46,6 +46,5 @@ EXPERIMENT = Experiment(
     "networks",
     cells,
     tree_cells.run,
-    figure="ours",
     figures=figures,
 )

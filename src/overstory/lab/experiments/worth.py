@@ -211,7 +211,6 @@ EXPERIMENT = Experiment(
     "unicast, one tree, many and steering against the least possible, on real networks, cloud regions and real logs",
     cells,
     run,
-    figure="ours",
     parameters={"data": None, "events": 10_000, "networks": len(NETWORKS)},
     figures=figures,
     totals=totals,
