@@ -169,7 +169,7 @@ def online(quick: bool) -> Iterator[Measurement]:
             worst = max(worst, running.cost / bandwidth(half, fresh.filters))
     yield Measurement("assignment-online", f"{changes:,} changes, worst checkpoint", worst, bar=1.1, unit="× fresh")
     mean = running.statistics.moves / changes
-    yield Measurement("assignment-online", f"{changes:,} changes, moves of each", mean, bar=1.0, unit="")
+    yield Measurement("assignment-online", f"{changes:,} changes, moves of each", mean, bar=1.0, unit="moves")
     yield Measurement("assignment-online", "99th percentile", running.moves_percentile(0.99), unit="moves")
 
 

@@ -20,7 +20,9 @@ def test_every_subject_runs_quickly() -> None:
     assert result.returncode == 0, result.stderr
     measurements = json.loads(result.stdout)["measurements"]
     assert len(measurements) > 20
-    assert all(m["value"] > 0 and m["peer_value"] != 0 for m in measurements)
+    for measured in measurements:
+        assert measured["value"] > 0 or measured["unit"] == "moves", measured  # of which a small plan may need none
+        assert measured["peer_value"] != 0, measured
 
 
 def test_a_routed_publication_enters_its_flows_and_goes_to_all_peers() -> None:

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from overstory.lab import topic_cells
 from overstory.lab.experiment import BySeed, Experiment, Parameters, Row, Settings
 from overstory.lab.measuring import by_seed, quotients, where
 from overstory.lab.platforms.churn import churned
@@ -63,8 +62,7 @@ EXPERIMENT = Experiment(
     "what clusters of topics save on a Scribe over Pastry whose nodes come and go, and on Overstory's routers",
     cells,
     run,
-    topic_cells.PAPER,
-    "section 5.1",
+    figure="ours, after section 5.1 of topics",
     measures={
         **{
             f"{platform}_{value}_over_alone": partial(over, platform=platform, value=value)

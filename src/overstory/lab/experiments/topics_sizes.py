@@ -57,8 +57,7 @@ EXPERIMENT = Experiment(
     "what clusters of topics save with ten to 3,000 topics and hundreds to 10,000 users",
     cells,
     topic_cells.run,
-    topic_cells.PAPER,
-    "section 5.2",
+    figure="ours, after section 5.2 of topics",
     parameters={"noise": NOISE},
     measures={
         "points_between_sizes": spread,
