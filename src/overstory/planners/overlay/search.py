@@ -46,10 +46,9 @@ SMALL = 200_000  # pairs of a user and a broker, up to which the partition is a 
 ENOUGH = 2e-4  # of the cost: rounds that save less are the last
 FLOWING = 2_000_000  # pairs of a user and a broker, up to which the minimum-cost flow of access is a start
 SAMPLES = 8  # numbers of open brokers that are tried
-HOT, COLD = 0.25, 0.01  # temperatures, relative to the mean cost of a user
+HOT, COLD = 0.6, 0.01  # temperatures, relative to the mean cost of a user
 HEATED, MOST_PASSES = 12_000_000, 120  # pairs of a user and a broker that annealing looks at, and passes, at most
 PENALTIES = 1.0, 10.0  # of a byte above a capacity, relative to the mean cost of a byte: at first, and at last
-FAR_BETTER = 0.97  # annealing that leads below so much of the start's cost makes a search from there needless
 ANNEALING, DRAWS = "annealing", 9973  # the name of what it finds, and draws of each pass, which users go around in
 
 
@@ -97,8 +96,6 @@ def searched(instance: Instance, rounds: int, seed: int) -> Found:
     passes = min(HEATED // max(given.brokers.size, 1), MOST_PASSES)
     if passes > 1:
         states[ANNEALING] = annealed(instance, best, draw, passes)
-        if sum(access_and_core(states[ANNEALING])) < FAR_BETTER * tried[name]:
-            del states[name]
     for which, state in states.items():
         costs[which] = improved(state, draw, rounds)
     chosen = min(costs, key=lambda which: costs[which])
