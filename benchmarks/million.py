@@ -8,7 +8,6 @@ that several of them share count once.
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,7 +17,7 @@ from typing import Any
 
 from benchmarks.measure import Measurement
 from benchmarks.million_made import make_million
-from benchmarks.watch import Process, watched
+from benchmarks.watch import told_by
 from overstory.model.plan import read_plan
 from overstory.model.scenario import read_scenario
 from overstory.pipeline.pipeline import Pipeline
@@ -37,7 +36,7 @@ def million(quick: bool) -> Iterator[Measurement]:
 
 def measured(folder: Path, size: str) -> Iterator[Measurement]:
     start = time.perf_counter()
-    said, processes, peak = run(folder)
+    said, processes, peak = told_by("benchmarks.million", folder)
     seconds = time.perf_counter() - start
     busy = sum(process.busy for process in processes)
     size += f", {said['deliveries'] / said['events']:.1f} matches"
@@ -50,17 +49,6 @@ def measured(folder: Path, size: str) -> Iterator[Measurement]:
         yield Measurement("million", f"{role}, {busy:.0f} s of a core, proportional", most / GB, unit="GB")
     for step, took in said["steps"].items():
         yield Measurement("million", step, max(took, 0.001), unit="s")
-
-
-def run(folder: Path) -> tuple[dict[str, Any], list[Process], float]:
-    command = [sys.executable, "-m", "benchmarks.million", str(folder)]
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, text=True)
-        processes, peak = watched(process)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-        said.seek(0)
-        return json.load(said), processes, peak
 
 
 def validated_and_scored(folder: Path) -> dict[str, Any]:

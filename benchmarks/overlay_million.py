@@ -7,7 +7,6 @@ the largest sum over all its processes of their proportional set sizes.
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measure import Measurement
-from benchmarks.watch import watched
+from benchmarks.watch import told_by
 from overstory.lab.quadratic import Quadratic, make_quadratic
 from overstory.model.plan import Header, Plan
 from overstory.model.scenario import read_scenario
@@ -36,24 +35,13 @@ def million(quick: bool) -> Iterator[Measurement]:
     given = Quadratic(users=users, brokers=brokers, width=0.02, channels=100, events=100 * brokers)
     with tempfile.TemporaryDirectory() as place:
         make_quadratic(Path(place) / "scenario", given, 1)
-        seconds, peak = run(Path(place) / "scenario")
+        seconds, _, peak = told_by("benchmarks.overlay_million", Path(place) / "scenario")
     size = f"{users:,} x {brokers:,}"
     for what, taken in seconds.items():
         bar = None if quick else BARS.get(what)
         yield Measurement("overlay-million", f"{size}: {what}", max(taken, 1e-3), bar=bar, unit="s")
     bar = None if quick else MOST_MEMORY
     yield Measurement("overlay-million", f"{size}: largest sum of memory", peak / GB, bar=bar, unit="GB")
-
-
-def run(folder: Path) -> tuple[dict[str, float], float]:
-    command = [sys.executable, "-m", "benchmarks.overlay_million", str(folder)]
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, text=True)
-        _, peak = watched(process)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-        said.seek(0)
-        return json.load(said), peak
 
 
 def timed(folder: Path) -> dict[str, float]:

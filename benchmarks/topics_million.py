@@ -7,7 +7,6 @@ memory is the largest sum over all its processes of their proportional set sizes
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Measurement
-from benchmarks.watch import watched
+from benchmarks.watch import told_by
 from overstory.lab.topics import Topics, make_topics
 from overstory.model.scenario import read_scenario
 from overstory.pipeline.pipeline import Pipeline
@@ -33,24 +32,13 @@ def million(quick: bool) -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as place:
         make_topics(Path(place) / "scenario", what, seed=1)
         start = time.perf_counter()
-        said, peak = run(Path(place))
+        said, _, peak = told_by("benchmarks.topics_million", Path(place))
         seconds = time.perf_counter() - start
     size = f"{users:,} users, {topics:,} topics, {said['clusters']:,} clusters, {said['without']:.2f} times less"
     yield Measurement("topics-million", f"{size}: planned", seconds, bar=MOST_SECONDS, unit="s")
     yield Measurement("topics-million", f"{size}: largest sum of memory", peak / GB, bar=MOST_MEMORY, unit="GB")
     for step, took in said["steps"].items():
         yield Measurement("topics-million", step, max(took, 0.001), unit="s")
-
-
-def run(folder: Path) -> tuple[dict[str, Any], float]:
-    command = [sys.executable, "-m", "benchmarks.topics_million", str(folder)]
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, text=True)
-        _, peak = watched(process)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-        said.seek(0)
-        return json.load(said), peak
 
 
 def planned(folder: Path) -> dict[str, Any]:

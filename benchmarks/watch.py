@@ -4,10 +4,12 @@ import json
 import os
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 EVERY = 0.5  # seconds between two looks
 KILOBYTE = 1024
@@ -46,6 +48,19 @@ def watched(process: "subprocess.Popen[str]") -> tuple[list[Process], float]:
         peak = max(peak, together)
         time.sleep(EVERY)
     return list(found.values()), peak
+
+
+def told_by(module: str, folder: Path) -> tuple[dict[str, Any], list[Process], float]:
+    """Runs a module on a folder in a process of its own. Returns the JSON that the module prints, its processes, and
+    the most bytes that these had together."""
+    command = [sys.executable, "-m", module, str(folder)]
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=said, text=True)
+        processes, peak = watched(process)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        said.seek(0)
+        return json.load(said), processes, peak
 
 
 def _family(root: int) -> list[int]:

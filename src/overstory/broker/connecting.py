@@ -18,7 +18,7 @@ PATIENCE = 1.5  # keep-alives without a word
 
 
 def connect(state: State, link: Link, packet: Connect) -> None:
-    """A client connects. If there are other brokers, its session may be there."""
+    """Lets a client in, or refuses it. Its session may be at another broker, and is then fetched from there first."""
     link.version = packet.version
     _check(state, packet)
     if state.fabric is not None and packet.client_id:

@@ -178,7 +178,7 @@ class Fabric:
         state.events = max(state.events, place.incarnation << 32)
 
     def start(self) -> None:
-        """Installs the plan."""
+        """Installs this broker's share of the plan, and tells the others that the broker is up."""
         self.act(self.state.router.install(self.place.share))
         self.facts.say(UP, "", b"%d" % self.place.incarnation)
         self.groups.start()
@@ -260,7 +260,7 @@ class Fabric:
         return bool(self._inbox) or router.has_work
 
     def _handle(self, neighbour: Neighbour, raw: Raw) -> int:
-        """Handles one frame. Returns how much work that was."""
+        """Handles one frame from a neighbour, and returns how much work that was."""
         if raw.kind == EVENTS:
             return self._events(neighbour, raw)
         if raw.kind == SAFE:

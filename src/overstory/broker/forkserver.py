@@ -63,7 +63,7 @@ async def serve(config: Config, joining: Joining) -> int:
 
 
 def child(request: Request, joinings: dict[int, Joining]) -> NoReturn:
-    """Becomes a broker."""
+    """Turns this forked process into the broker that was asked for, until that broker ends."""
     import uvloop
 
     code = 1

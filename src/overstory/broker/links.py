@@ -347,7 +347,7 @@ class Neighbour:
     # Time
 
     def tick(self, now: float) -> None:
-        """Pings in time. Raises a ``LinkError`` if the neighbour is silent for too long."""
+        """Sends a heartbeat when one is due. Raises a ``LinkError`` if the neighbour is silent for too long."""
         if not self.connected:
             return
         was_late = now - self._ticked > self.window.silence / 2  # this side hung: what has come is not read yet

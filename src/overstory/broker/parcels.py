@@ -67,7 +67,7 @@ class Parcels:
         return sum(map(len, self._kept.values()))
 
     def send(self, broker: int, message: Any) -> Promise:
-        """Sends a message. The promise is kept once the receiver has done what it says."""
+        """Sends a message to another broker. The promise is kept once the receiver has done what it says."""
         number = self._next[broker] = self._next.get(broker, 0) + 1
         promise = Promise()
         promise.wait()

@@ -51,7 +51,7 @@ class PeerConnection(asyncio.Protocol):
             self.end(error)
 
     def _begin(self, data: bytes) -> None:
-        """Reads the handshake. What comes behind it belongs to the link."""
+        """Reads the handshake of a new connection. What comes behind it belongs to the link."""
         frames = self.reader.feed(data)
         raw = next(frames, None)
         frames.close()
@@ -136,7 +136,7 @@ class Peers:
         self._tasks.append(loop.create_task(self._keep_time()))
 
     async def stop(self) -> None:
-        """Closes everything."""
+        """Closes the listener, all connections to neighbours, and the tasks that keep them."""
         for task in self._tasks:
             task.cancel()
         if self._listener is not None:

@@ -196,7 +196,7 @@ class Roaming:
                 self._begin(client)
 
     def _begin(self, client: str) -> None:
-        """Answers a client. Its session is here, if there is one."""
+        """Answers a client's CONNECT, now that its session is here, if there is one."""
         arriving = self._arriving.pop(client)
         link, state = arriving.link, self._state
         link.waits = False

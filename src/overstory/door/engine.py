@@ -52,7 +52,8 @@ def warm() -> Pipeline:
 
 
 def pipeline_for(scenario: Scenario) -> Pipeline:
-    """The warm pipeline. It remembers scenarios by their folders, so it begins anew if a folder holds another one."""
+    """Returns the pipeline whose Spark session is kept warm. It remembers scenarios by their folders, so it begins anew
+    if a folder holds another one."""
     if _engine.fingerprints.get(scenario.folder, scenario.fingerprint) != scenario.fingerprint:
         _engine.close()
     _engine.fingerprints[scenario.folder] = scenario.fingerprint

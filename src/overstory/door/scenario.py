@@ -97,7 +97,7 @@ class Scenario:
         return read_in(Path(folder), self._model)
 
     def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draws the network."""
+        """Draws the scenario's brokers and links with matplotlib."""
         from overstory.door.plotting import plot_network
 
         return plot_network(self._model, axes, title=self._model.settings.name)

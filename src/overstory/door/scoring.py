@@ -42,7 +42,7 @@ class Score:
 
     @property
     def card(self) -> Scorecard:
-        """All numbers. docs/scenarios.md defines them."""
+        """The scorecard with all numbers of the plan. docs/scenarios.md defines them."""
         return self._result.view.scorecard
 
     @property
