@@ -1,0 +1,108 @@
+"""A plan on its way to brokers: what each of them needs of it, in one piece that any of them can give to any other.
+
+A broker reads only its own portion. The portions of the others stay bytes: a broker that was away gets the whole
+package from a neighbour, and finds its own portion in it.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from overstory.broker.place import Place
+from overstory.broker.places import Who, next_hops
+from overstory.errors import LinkError
+from overstory.routing.messages import LATE
+from overstory.routing.share import FlowShare, Member, Share
+from overstory.wire.control import Codec
+
+
+class Portion(msgspec.Struct, frozen=True, tag=True):
+    """What one broker needs of a plan, apart from what all need."""
+
+    flows: list[FlowShare]
+    members: list[Member]
+    clients: list[int]  # that the plan attaches here, or that are here
+    subscriptions: list[tuple[int, int, str, bool]]  # of these clients: client, id, filter, no-local
+    expected: dict[int, list[int]] = {}  # subscriptions of clients that are still to come here, and their flows
+
+
+class Package(msgspec.Struct, frozen=True, tag=True):
+    """A plan for all brokers of a network."""
+
+    epoch: int
+    plan: str  # the fingerprint of the plan's tables
+    network: str  # the fingerprint of the brokers and links that it is for
+    planned: dict[int, int]  # all subscriptions that the plan serves, and their versions
+    prices: list[tuple[int, int, float]]  # of links between brokers, if there are steered flows
+    coalesce: bool
+    late: dict[int, list[int]]  # the neighbours of each broker in the late tree
+    names: dict[str, int]  # the plan's clients, by name
+    homes: dict[str, int]  # where the plan wants clients to be that are elsewhere, by name
+    portions: dict[int, bytes]
+    source: dict[str, bytes] = {}  # the files of the plan's folder
+
+
+_CODEC: Codec[Package] = Codec([Package])
+_PORTIONS: Codec[Portion] = Codec([Portion])
+
+
+def encode_package(package: Package) -> bytes:
+    """The bytes of a package."""
+    return _CODEC.encode([package])
+
+
+def decode_package(data: bytes) -> Package:
+    """Reads a package. Raises a ``LinkError`` if it is none."""
+    found = _CODEC.decode(data)
+    if len(found) != 1:
+        raise LinkError("a plan comes in a package of its own")
+    return found[0]
+
+
+def encode_portion(portion: Portion) -> bytes:
+    """The bytes of one broker's portion."""
+    return _PORTIONS.encode([portion])
+
+
+def portion_of(package: Package, broker: int) -> Portion:
+    """The portion of a broker. Raises a ``LinkError`` if the plan has none for it."""
+    data = package.portions.get(broker)
+    if data is None:
+        raise LinkError(f"the plan is for other brokers: it has nothing for broker {broker}")
+    return _PORTIONS.decode(data)[0]
+
+
+def share_of(package: Package, portion: Portion) -> Share:
+    """A broker's share of the plan, as its router installs it."""
+    return Share(
+        package.epoch,
+        {flow.number: flow for flow in portion.flows},
+        tuple(portion.members),
+        package.planned,
+        {(source, target): price for source, target, price in package.prices},
+        package.coalesce,
+        frozenset(portion.clients),
+    )
+
+
+def place_in(package: Package, portion: Portion, before: Place, broker: int) -> Place:
+    """A broker's place in the network under the plan. Links stay: every link of the network has its connection."""
+    share = share_of(package, portion)
+    hops = next_hops(broker, _late_shares(package.late))
+    return msgspec.structs.replace(before, share=share, next_hops=hops)
+
+
+def who_in(package: Package, portion: Portion) -> Who:
+    """Who is who, as far as a broker needs to know."""
+    subscriptions: dict[int, list[tuple[int, str, bool]]] = {}
+    for client, number, text, no_local in portion.subscriptions:
+        subscriptions.setdefault(client, []).append((number, text, no_local))
+    return Who(package.names, subscriptions)
+
+
+def _late_shares(late: Mapping[int, list[int]]) -> dict[int, Share]:
+    """Shares that have the late tree, and nothing else."""
+    return {
+        broker: Share(0, {LATE: FlowShare(LATE, None, frozenset(peers))})  # type: ignore[arg-type]
+        for broker, peers in late.items()
+    }

@@ -1,0 +1,28 @@
+"""Plans are installed while brokers, links and coordinators fail: in the simulator, and once with real processes.
+
+``python -m overstory.lab.installing_virtual 0 1000`` and ``python -m overstory.lab.installing_live 0 50`` run more.
+"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from overstory.lab.installing_live import CUT, KILLED, Stage, Trouble
+from overstory.lab.installing_virtual import Plotted, simulated
+
+
+@pytest.mark.parametrize("seed", [8, 46, 92, *range(100, 109)])
+def test_whatever_fails_the_network_ends_on_one_plan(seed: int) -> None:
+    ended = simulated(seed)
+    assert ended.is_right, (ended, Plotted.drawn(seed))
+
+
+def test_a_broker_and_a_link_fail_while_real_processes_switch_plans(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Stage(tmp_path) as stage:
+            for seed, trouble in enumerate((Trouble(KILLED, 1, 0.1, 0.5), Trouble(CUT, 0, 0.1, 0.5))):
+                ended = await stage.run(trouble, seed)
+                assert ended.is_right, (ended, trouble)
+
+    asyncio.run(play())
