@@ -1,6 +1,7 @@
 """Every subject by name. To add one, write it in a file of its own kind and list it here."""
 
 from benchmarks import (
+    apply,
     assignment,
     bounds,
     broker,
@@ -72,4 +73,5 @@ SUBJECTS: dict[str, Subject] = {
     "network-line": network.line,
     "network-memory": network.memory,
     "network-replay": network.replay,
+    "apply": apply.switching,
 }

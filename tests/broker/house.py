@@ -53,7 +53,8 @@ class House:
             while link.work is not None and not link.closed:
                 self.core.receive(link)
         else:
-            self.tick.add(link, data)
+            if not self.tick.passed_on(link, data):
+                self.tick.add(link, data)
             while self.tick.pending:
                 self.tick.run()
         self.settle()

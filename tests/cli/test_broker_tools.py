@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from overstory.cli import main
+from overstory.client.trial import Result, Trial
 
 from ..broker.running import PATIENCE, Running, broker, environment
 
@@ -48,6 +50,28 @@ def test_bench_checks_every_delivery(running: Running, qos: str, rate: str, caps
     assert told["deliveries"] > 400
     assert (told["missing"], told["unwanted"], told["repeated"]) == (0, 0, 0)
     assert 0 < told["latency"]["p50"] <= told["latency"]["p99"] <= told["latency"]["max"]
+
+
+def test_wrong_deliveries_are_told_in_one_object(
+    running: Running, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = Trial.run
+
+    async def one_is_missing(self: Trial) -> Result:
+        return msgspec.structs.replace(await trial(self), missing=1)
+
+    monkeypatch.setattr(Trial, "run", one_is_missing)
+    given = ["bench", "--url", f"mqtt://127.0.0.1:{running.port}", "--messages", "20", "--verify"]
+    assert main([*given, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["missing"], told["error"]["kind"]) == (1, "WrongDeliveryError")
+    assert main(given) == 1
+    assert "1 deliveries are not as the filters say" in capsys.readouterr().err
+
+
+def test_an_option_is_named_where_its_value_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "nowhere", "--policy", "foo"]) == 64
+    assert "--policy 'foo' is not known; there are active, cost" in capsys.readouterr().err
 
 
 def test_nobody_is_there(capsys: pytest.CaptureFixture[str]) -> None:

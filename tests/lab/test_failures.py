@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from overstory.broker.stranding import Stranding
 from overstory.lab.failing_live import Line
 from overstory.lab.failing_virtual import NotQuietError, VirtualLine, simulated
 from overstory.lab.failures import CUT, KILLED, KINDS, TOPICS, Outcome, Schedule, judged
@@ -54,6 +55,21 @@ def test_the_same_schedules_in_the_simulator(seed: int) -> None:
     schedule, outcome = simulated(seed)
     assert outcome.is_right, (schedule, outcome)
     assert outcome.acknowledged == 2 * schedule.events
+
+
+@pytest.mark.parametrize("seed", [*range(15), 70])
+def test_the_same_schedules_with_steered_events(seed: int) -> None:
+    """Where no way leads on, events wait: those of a line that is cut, and those for a broker that is killed. In
+    schedule 70 the broker restarts that numbers the events."""
+    schedule, outcome = simulated(seed, steered=True)
+    assert outcome.is_right, (schedule, outcome)
+    assert outcome.acknowledged == 2 * schedule.events
+
+
+def test_steered_events_that_are_dropped_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stranding, "hold", lambda *_: None)
+    outcomes = [simulated(seed, steered=True)[1] for seed in (1, 5, 9)]
+    assert any(outcome.missing for outcome in outcomes)
 
 
 def test_a_network_that_loses_what_it_promised_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

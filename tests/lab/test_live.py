@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from overstory.filters import parse_filter
@@ -40,8 +41,17 @@ class Market(NamedTuple):
 def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Market]:
     folder = tmp_path_factory.mktemp("live")
     make_market(folder / "market", SIZE)
+    _ask_twice(folder / "market" / "subscriptions.parquet")
     with Pipeline("local[1]", cache=False) as pipeline:
         yield Market(sized(read_scenario(folder / "market"), folder / "sized"), pipeline)
+
+
+def _ask_twice(path: Path) -> None:
+    """Some clients have a filter twice, once of each kind: which MQTT would take for a change of options."""
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    again = [{**row, "id": row["id"] + 1000, "no_local": not row["no_local"]} for row in rows[:20]]
+    pq.write_table(pa.Table.from_pylist([*rows, *again], table.schema), path)
 
 
 def played(scenario: Scenario, plan: Plan, folder: Path) -> tuple[Rehearsed, Log]:

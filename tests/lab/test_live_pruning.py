@@ -27,6 +27,13 @@ def test_measured_is_simulated_on_twenty_processes() -> None:
     assert found["delay_ms"] > 0
 
 
+def test_selective_pruning_stops_on_twenty_processes_where_the_simulator_stops() -> None:
+    """Brokers where somebody publishes advertise: without that no broker would know where to stop."""
+    found = run_live("selective", FEW._replace(events=40), 1)
+    assert found["messages"] == pytest.approx(found["predicted_messages"], abs=2)
+    assert found["messages"] < 20
+
+
 def test_inputs_are_drawn_by_their_seed() -> None:
     one, other = Inputs.drawn(FEW, 1), Inputs.drawn(FEW, 1)
     assert one.values == other.values

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from overstory.lab.experiment import Settings
+from overstory.lab.experiment import Row, Settings
 from overstory.lab.experiments import EXPERIMENTS, steered_cost, steered_drift, steered_failures, steered_state
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.measuring import number, where
@@ -82,6 +82,19 @@ def test_state_beside_trees() -> None:
     assert by[ONE_TREE]["held"] is None
 
 
+def test_the_curve_of_churn_crosses_where_one_tree_gets_cheaper() -> None:
+    rows: list[Row] = [
+        {"way": STEERED, "core": 4.0, "messages": 120.0},
+        {"way": ONE_TREE, "core": 5.0, "messages": 20.0},
+    ]
+    common: Row = {"interest": "keywords", "data": "Localized1", "brokers": 40, "seed": 1, "entries": 1}
+    found = steered_state.figures([row | common for row in rows])[-1]
+    steered, tree = found.lines
+    assert (found.name, steered.label, tree.label) == ("steered-churn", STEERED, ONE_TREE)
+    cheaper = [rate for rate, ours, theirs in zip(steered.x, steered.y, tree.y, strict=True) if ours < theirs]
+    assert cheaper == [rate for rate in steered_state.RATES if rate < (5.0 - 4.0) / (120 - 20)]
+
+
 def test_they_are_in_the_registry_with_quick_cells() -> None:
     for name in ("steered-cost", "steered-drift", "steered-state"):
         cells = list(EXPERIMENTS[name].cells({}, True))
@@ -94,6 +107,8 @@ def test_three_brokers_gain_little() -> None:
     found = {str(row["way"]): number(row, "ratio") for row in where(rows, payload=20)}
     assert found[ONE_TREE] < 1.35
     assert found[STEERED] > 1.05  # headers, for next to nothing
+    (figure,) = [each for each in steered_cost.figures(rows) if each.name == "steered-three-brokers"]
+    assert {line.label: line.y[line.x.index(20)] for line in figure.lines} == found
 
 
 def test_steering_finds_its_way_around_failed_links() -> None:

@@ -182,7 +182,11 @@ def test_rates_that_a_log_tells_change_clusters(tmp_path: Path) -> None:
 def test_every_claim_has_its_measure(name: str) -> None:
     """On the quick cells of one seed, each measure that a claim names gives a number."""
     experiment = EXPERIMENTS[name]
-    sizes = {"topics-packages": {"users": 60, "packages": 60, "looks": 8}, "topics-sizes": {}}
+    sizes = {
+        "topics-packages": {"users": 60, "packages": 60, "looks": 8},
+        "topics-sizes": {},
+        "topics-nats": {"subscribers": 12, "topics": 12},
+    }
     small = sizes.get(name, {"users": 60, "topics": 24})
     cells = [cell | small for cell in experiment.cells(experiment.parameters, True)]
     rows = [row for cell in cells for row in experiment.run(cell)]

@@ -12,7 +12,7 @@ import pytest
 from overstory.errors import DataError, UsageError
 from overstory.lab.aws_regions import CENTS, write_links
 from overstory.lab.experiment import Parameters
-from overstory.lab.experiments.worth import NETWORKS, WAYS, cases, totals
+from overstory.lab.experiments.worth import NETWORKS, WAYS, cases, figures, totals
 from overstory.lab.real_logs import LOGS, spread, write_log
 from overstory.lab.running import run_experiment
 from overstory.lab.topologies import topology
@@ -27,6 +27,9 @@ def test_a_small_network_is_planned_in_every_way(tmp_path: Path) -> None:
     assert (row["network"], row["workload"], row["brokers"], row["links"]) == ("zoo:Abilene", "localized", 11, 14)
     assert all(float(row[way] or 0) >= 1 for way in WAYS)
     assert [totals(rows)[f"mean_{way}"] for way in WAYS] == [row[way] for way in WAYS]
+    by_payload = {line.label: line.y[0] for line in figures(rows)[-1].lines}
+    assert by_payload["200 bytes"] == pytest.approx(float(row["with_headers"] or 0))
+    assert by_payload["20 bytes"] > by_payload["200 bytes"] > by_payload["20,000 bytes"] > float(row["steered"] or 0)
     skipped = str(totals(rows)["skipped_for_want_of_data"])
     assert skipped.split(", ") == [str(case) for case in cases(0)]
 

@@ -7,12 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from overstory.errors import DataError, UsageError
+from overstory.filters import parse_filter
 from overstory.lab.topics import Topics, make_topics
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.settings import Settings
-from overstory.pipeline.interests import partners_here, partners_on, wanted_topics
+from overstory.pipeline.interests import SURELY_WITHIN, all_plain, partners_here, partners_on, wanted_topics
 from overstory.pipeline.pipeline import Pipeline
 from overstory.pipeline.topic_windows import follow, growing_windows_of, rates_in, riding_on, windows_of
 from overstory.pipeline.workbench import Workbench
@@ -49,6 +52,24 @@ def test_topics_in_any_spelling(tmp_path: Path) -> None:
 def test_what_is_no_subscription_to_topics_is_named(text: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is no subscription to topics"):
         wanted_topics(scenario_with(tmp_path / "s", ["topic = 'a'", text]))
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="'", exclude_categories=["Cs"])), min_size=1, max_size=5))
+def test_what_is_taken_as_a_plain_list_of_topics_parses(names: list[str]) -> None:
+    for text in ("topic IN (" + ", ".join(f"'{name}'" for name in names) + ")", f"topic = '{names[0]}'"):
+        assert all_plain(pa.chunked_array([[text]]))
+        assert parse_filter(text).boxes
+
+
+def test_the_longest_plain_list_of_topics_is_within_all_limits() -> None:
+    names = [f"'{at:x}'" for at in range(3000)]
+    while len(text := f"topic IN ({', '.join(names)})") > SURELY_WITHIN:
+        names.pop()
+    assert all_plain(pa.chunked_array([[text]]))
+    assert parse_filter(text).boxes
+    assert not all_plain(pa.chunked_array([[text + " " * SURELY_WITHIN]]))
+    assert not all_plain(pa.chunked_array([["topic = 'a'", "topic = 'a' AND b = 1"]]))
+    assert not all_plain(pa.chunked_array([["topic = 'a'", "topic = 'it''s'"]]))
 
 
 def test_spark_counts_what_plain_code_does(tmp_path: Path, pipeline: Pipeline) -> None:

@@ -1,11 +1,14 @@
 """Steered flows, in small cases worked out by hand: detours, what is out of reach, order, bad headers, moves."""
 
+from collections import Counter
+
 import msgspec
 import numpy as np
 import pytest
 
 from overstory.errors import RoutingError, UnknownTreeError
 from overstory.filters import parse_filter
+from overstory.kernels.steering import NO_LINK, OTHER_NETWORK, TOO_LONG, TRUNCATED, TWICE
 from overstory.matching import Batch
 from overstory.model.tables import PATHS, STEINER
 from overstory.routing import __main__ as set_up
@@ -16,7 +19,7 @@ from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share, tree_shares, with_regions
 from overstory.routing.steering import Steering
 from overstory.routing.summaries import SteeredFlow
-from overstory.wire.steering import first_byte
+from overstory.wire.steering import FAULTS, UNKNOWN_FLOW, first_byte
 
 from .network import TRUE, Link, Network
 
@@ -172,24 +175,28 @@ def frame(header: bytes, flow: int = STEERED) -> Frames:
     return Frames(0, Batch.of([{"x": 1}]), one, one + CLIENT, one * 0, one * 0, flows, steered, Header.fresh(1))
 
 
-def test_a_header_that_is_wrong_is_dropped_and_counted() -> None:
+def test_a_header_that_is_wrong_is_dropped_counted_and_named() -> None:
     network = Network(shares({7: 1}), make_policy("active"))
     router = network.routers[1]
     digest = router.state.epochs[0].steered.whole.digest
     first = first_byte(digest)
     bad = [
-        frame(b""),
-        frame(bytes([first])),
-        frame(bytes([first_byte((digest + 1) % 32), 0])),  # of another network
-        frame(bytes([first, 0b11111111])),  # more links than there are
-        frame(bytes([first, 0b10010100])),  # from 2 back to 1
-        frame(bytes([first, 0, 0])),  # something behind the end
-        frame(bytes([first, 0]), flow=44),  # of a flow that nobody knows
+        (frame(b""), TRUNCATED),
+        (frame(bytes([first])), TRUNCATED),
+        (frame(bytes([first_byte((digest + 1) % 32), 0])), OTHER_NETWORK),
+        (frame(bytes([first, 0b11111111])), NO_LINK),  # more links than there are
+        (frame(bytes([first, 0b10011000, 0])), TWICE),  # to 2, and from there back to 1
+        (frame(bytes([first, 0, 0])), TOO_LONG),
+        (frame(bytes([first, 0]), flow=44), UNKNOWN_FLOW),
     ]
-    for number, each in enumerate(bad, start=1):
+    faults: Counter[str] = Counter()
+    for number, (each, fault) in enumerate(bad, start=1):
         routed, outputs = router.publish(each)
         assert (len(routed.frames), len(routed.delivered), outputs) == (0, 0, [])
+        faults[FAULTS[fault]] += 1
         assert router.statistics().wrong_headers == number
+        assert router.statistics().header_faults == faults
+    assert faults.keys() == set(FAULTS.values())
     routed, _ = router.publish(frame(bytes([first, 0])))
     assert routed.delivered.tolist() == [7]
 

@@ -18,7 +18,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listen: str = DEFAULT_LISTEN  # address and port; port 0: any that is free
     number: int = 0  # of this broker
     store: str | None = None  # the file for what survives a restart; without one, nothing does
-    monitor: str | None = None  # address and port of /metrics and /healthz
+    monitor: str | None = None  # address and port of /metrics, /healthz and of those who install plans
+    admin_host: str | None = None  # under which others find that address (default: its host)
+    public: str | None = None  # address and port under which clients find this broker (default: listen)
     log: str = "info"  # info, or warning for less
     types: dict[str, str] = {}  # of user properties: string, number, boolean or list; the others are untyped
     limits: Limits = Limits()
@@ -29,6 +31,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = "active"  # by which subscriptions are forwarded
     lease: float = 0.0  # seconds between renewals; 0: none
     window: LinkLimits = LinkLimits()
+    preparing: float = 0.03  # the share of its time that a plan may take that is being prepared; 0: all that it takes
+    sample: float = 0.03  # the share of what clients publish that is kept for whoever observes the network
 
 
 def read_config(path: str) -> Config:
@@ -58,14 +62,20 @@ def checked(config: Config, where: str = "the configuration") -> Config:
         if not number.isdecimal():
             raise UsageError(f"{where}: neighbours are named by their numbers, not '{number}'")
         address_of(address)
-    if config.log not in ("info", "warning"):
-        raise UsageError(f"{where}: log is info or warning, not '{config.log}'")
+    _check_log(config, where)
     for field in msgspec.structs.fields(Limits):
         if getattr(config.limits, field.name) < (0 if field.name in MAY_BE_ZERO else 1):
             raise UsageError(f"{where}: the limit {field.name} is too small")
     if config.limits.receive_max > 65535 or config.limits.topic_aliases > 65535 or config.limits.keep_alive > 65535:
         raise UsageError(f"{where}: receive_max, topic_aliases and keep_alive are at most 65535")
     return config
+
+
+def _check_log(config: Config, where: str) -> None:
+    if config.log not in ("info", "warning"):
+        raise UsageError(f"{where}: log is info or warning, not '{config.log}'")
+    if not 0 <= config.sample <= 1:
+        raise UsageError(f"{where}: sample is a share, from 0 to 1, not {config.sample}")
 
 
 MAY_BE_ZERO = ("keep_alive", "session_expiry", "topic_aliases", "connections", "subscriptions")

@@ -22,6 +22,8 @@ def connect(state: State, link: Link, packet: Connect) -> None:
     link.version = packet.version
     _check(state, packet)
     if state.fabric is not None and packet.client_id:
+        state.fabric.moving.send_on(link, packet)
+    if state.fabric is not None and packet.client_id:
         state.fabric.roaming.arrive(link, packet)
     else:
         accept(state, link, packet)
@@ -52,6 +54,7 @@ def accept(state: State, link: Link, packet: Connect) -> None:
     if state.fabric is not None:
         state.fabric.groups.seated(session)
         state.fabric.testaments.note(session)
+        state.fabric.moving.arrived(client_id)
     note(state, session)
 
 
@@ -152,6 +155,11 @@ def lost(state: State, link: Link) -> None:
     session = link.session
     if session is not None and session.link is link:
         _away(state, link, session, will=True)
+
+
+def leave(state: State, link: Link, session: Session) -> None:
+    """A client is sent elsewhere. Its session waits to be fetched, and its will is not published: it is not lost."""
+    _away(state, link, session, will=False)
 
 
 def _away(state: State, link: Link, session: Session, will: bool) -> None:

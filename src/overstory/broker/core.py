@@ -229,6 +229,7 @@ class Core:
         if state.fabric is not None:
             self._guarded(state.fabric.roaming.tick, now)
             self._guarded(state.fabric.testaments.tick, now)
+            self._guarded(state.fabric.moving.tick, now)
         for session, will in state.wills.due(now):
             self._guarded(publishing.publish_will, state, session, will)
             if state.fabric is not None:

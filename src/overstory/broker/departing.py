@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.routing.frames import Entering, Steered
+from overstory.routing.frames import NOBODY_STRANDED, Entering, Steered, Stranded
 from overstory.routing.steered_flows import SteeredFlows, Steps
-from overstory.wire.frames import Flows, Steering
+from overstory.wire.frames import Flows, Steering, distinct
 
 Ints = NDArray[np.int64]
 
@@ -43,16 +43,23 @@ class Departing:
         self._steps = steered.depart(_entering(_some(copies, copies.masks & bits), flows, steered)) if bits else None
 
     @property
+    def stranded(self) -> Stranded:
+        """The ends that no way leads to now."""
+        return NOBODY_STRANDED if self._steps is None else self._steps.stranded
+
+    @property
     def peers(self) -> list[int]:
         """The brokers that get something."""
-        steps = self._copies.peers[:0] if self._steps is None else self._steps.peers
-        found: list[int] = np.unique(np.concatenate([self._copies.peers, steps])).tolist()
-        return found
+        if self._steps is None:
+            return distinct(self._copies.peers)
+        return distinct(np.concatenate([self._copies.peers, self._steps.peers]))
 
     def to(self, peer: int) -> Sent:
         """What goes to one neighbour: one copy of each event, for all flows that share the copy."""
         here = self._copies.peers == peer
-        events, masks = self._copies.events[here], self._copies.masks[here]
+        events, masks = self._copies.events, self._copies.masks
+        if not here.all():
+            events, masks = events[here], masks[here]
         if self._steps is None:
             return Sent(events, self._sets(masks), None)
         steps, mine = self._steps, np.flatnonzero(self._steps.peers == peer)
@@ -82,6 +89,8 @@ class Departing:
 def _some(copies: Copies, masks: Ints) -> Copies:
     """Copies for fewer flows; those that are for none are left out."""
     kept = masks != 0
+    if kept.all():
+        return Copies(copies.events, copies.peers, masks)
     return Copies(copies.events[kept], copies.peers[kept], masks[kept])
 
 

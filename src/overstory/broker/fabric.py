@@ -3,65 +3,74 @@
 1. What goes to one neighbour keeps its order: events and control messages leave in one queue. Events of one turn that
    nothing stands between are one frame.
 2. What comes is handled in the order in which it came, a slice in each turn. A frame that cannot be ends its link.
-3. The plan's epoch is activated when all brokers hold it. A wave over the late tree tells: a broker tells a neighbour
-   that it holds the plan once all its other neighbours have told it so. Who is active says so to its neighbours, and
-   takes events from then on; a broker that restarts needs to hear that from one of them, and to hold the plan itself.
+3. Which plan is used, ``epochs`` decides. Who is active says so to its neighbours, and takes events from then on.
 4. Further messages between brokers (``Codec``, ``on``) travel on the same links, to a neighbour (``tell``) or along the
    late tree to any broker (``tell_broker``).
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from overstory.broker import publishing
-from overstory.broker.facts import UP, Fact, Facts
+from overstory.broker.epochs import KINDS as EPOCH_KINDS
+from overstory.broker.epochs import Epochs
+from overstory.broker.facts import AT, UP, Fact, Facts
 from overstory.broker.groups import GROUP_KINDS, Groups
+from overstory.broker.leading import Lead
 from overstory.broker.links import Neighbour, Up
 from overstory.broker.message import Message, message_of
+from overstory.broker.moving import Moving
+from overstory.broker.pacing import Pace
 from overstory.broker.parcels import Got, Parcel, Parcels
+from overstory.broker.place import Place as Place
 from overstory.broker.pressure import LinkLimits
-from overstory.broker.promises import Promise
+from overstory.broker.promises import Promise, Promises, joined, runs_of
 from overstory.broker.retaining import Noted, Retaining
 from overstory.broker.roaming import KINDS, Roaming
 from overstory.broker.seen import Seen
 from overstory.broker.spool import Spool
 from overstory.broker.spreading import TICKS, Retain, RetainedSums, Spreading, Stamp
+from overstory.broker.standing import Address
 from overstory.broker.state import State
+from overstory.broker.stranding import Stranding
 from overstory.broker.testaments import Testament, Testaments
 from overstory.broker.traces import Traces
 from overstory.errors import LinkError, ProtocolError, RoutingError
+from overstory.filters import parse_filter
 from overstory.matching import Batch
 from overstory.matching.batch import Values
+from overstory.model.plan import EVERYTHING
 from overstory.routing import messages
 from overstory.routing.frames import Frames, Header, Routed, Steered
 from overstory.routing.messages import Drained, Held, Output, Released, Send, Served
-from overstory.routing.share import Share
 from overstory.wire.attributes import attributes_of
 from overstory.wire.control import Codec
 from overstory.wire.decode import decode
 from overstory.wire.encode import encode
-from overstory.wire.frames import EVENTS, QOS, RETAIN, SAFE, Events, Raw, Steering, decode_events, joined_events
+from overstory.wire.frames import (
+    EVENTS,
+    QOS,
+    RETAIN,
+    SAFE,
+    Events,
+    Raw,
+    Steering,
+    decode_events,
+    distinct,
+    joined_events,
+)
 from overstory.wire.handshake import Known
 from overstory.wire.packets import MQTT_5, Publish
 
 CARRIED = "$carried"  # a column of events that no filter can ask for: the event itself
 FASTER = 20  # times that kernels are, when turns are divided
-
-
-class Holds(msgspec.Struct, frozen=True, tag=True):
-    """The sender holds the plan, and so do all brokers behind it."""
-
-    epoch: int
-
-
-class Active(msgspec.Struct, frozen=True, tag=True):
-    """The sender uses the plan, and takes its events."""
-
-    epoch: int
+FILED = 2000  # entries that one turn files
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):
@@ -70,21 +79,6 @@ class Relay(msgspec.Struct, frozen=True, tag=True):
     source: int
     target: int
     body: bytes  # one message of the codec
-
-
-class Place(msgspec.Struct, frozen=True):
-    """A broker's place in a network: its share of the plan, and what all brokers have to agree on."""
-
-    share: Share
-    neighbours: frozenset[int]
-    next_hops: dict[int, int]  # along the late tree, to every broker
-    fingerprint: str
-    incarnation: int = 0
-
-    @property
-    def late(self) -> list[int]:
-        """The neighbours in the late tree."""
-        return sorted(set(self.next_hops.values()))
 
 
 class Carried:
@@ -100,7 +94,7 @@ class Bundle(NamedTuple):
     """Events for one neighbour, as they travel; and a promise for each of QoS 1 or 2, or none at all."""
 
     events: Events
-    promises: Sequence[Promise | None]
+    promises: Promises
 
 
 class Fabric:
@@ -110,6 +104,7 @@ class Fabric:
         self, state: State, place: Place, window: LinkLimits | None = None, kinds: Sequence[type[Any]] = ()
     ) -> None:
         self.state, self.place = state, place
+        self._everyone = {*place.next_hops, state.config.number}
         number = state.config.number
         known = Known(number, place.fingerprint, place.share.epoch, place.neighbours)
         self.window = window or LinkLimits()
@@ -120,8 +115,7 @@ class Fabric:
             for peer in sorted(place.neighbours)
         }
         own: list[type[Any]] = [
-            Holds,
-            Active,
+            *EPOCH_KINDS,
             Relay,
             Retain,
             RetainedSums,
@@ -135,19 +129,17 @@ class Fabric:
         ]
         self.codec: Codec[Any] = Codec([*get_args(messages.Message), *own, *kinds])
         self.on: dict[type, Callable[[int, Any], None]] = {
-            Holds: self._holds,
-            Active: self._active,
             Relay: self._relay,
             Retain: self._retain,
             RetainedSums: self._retained_sums,
             Fact: self._fact,
         }
-        self.spreading = Spreading(number, lambda: place.late, self.tell, self._keep, state.retained.find)
+        self.spreading = Spreading(number, lambda: self.place.late, self.tell, self._keep, state.retained.find)
         self.spreading.on_stamp = self._note_stamp
         self.retaining = Retaining(state.journal, self.tell, lambda peer: self.neighbours[peer].is_down)
         # What is said after a restart has another stamp than before, even if no time has passed
         later = place.incarnation % TICKS / TICKS
-        self.facts = Facts(number, lambda: place.late, self.tell, lambda: state.now + later)
+        self.facts = Facts(number, lambda: self.place.late, self.tell, lambda: state.now + later)
         pack = lambda message: self.codec.encode([message])  # noqa: E731
         self.parcels = Parcels(place.incarnation, self.tell_broker, pack, self._unpacked, state.journal.call)
         self.roaming = Roaming(state, frozenset(place.next_hops) | {number}, self.tell_broker, self.parcels)
@@ -165,11 +157,15 @@ class Fabric:
         }
         self._outbox: dict[int, list[Any]] = {}  # of each neighbour: messages and bundles of events, in order
         self._inbox: deque[tuple[Neighbour, int, Raw]] = deque()
-        self._held = False
-        self._said_holds: set[int] = set()
-        self._heard_holds: set[int] = set()
-        self._network_is_active = False
+        self._unfiled = False  # entries of the forwarding table wait to be filed
+        self.epochs = Epochs(self)
+        self.on |= self.epochs.on
+        self.first_plan = place.plan
+        self.moving = Moving(self)
+        self.lead = Lead(state.journal)
+        self.pace = Pace(0.0)  # which the shell sets
         self.seen = Seen(number, state.journal)
+        self.stranding = Stranding(state.router, self.send, self.spool, self.window.buffer)
         self.traces = Traces(state)
         self.lost = 0  # events that came and could not be handled
         self.fast: Any = None  # the ``Fast`` way of kernels, if there is one
@@ -186,7 +182,29 @@ class Fabric:
     @property
     def is_active(self) -> bool:
         """Whether the plan is in use here."""
-        return self.state.router.state.active == self.place.share.epoch
+        return self.state.router.state.active is not None
+
+    @property
+    def known_brokers(self) -> set[int]:
+        """All brokers that the network has, or had under an earlier plan."""
+        return self._everyone
+
+    def moved(self, place: Place) -> None:
+        """The broker has another place from now on, under another plan."""
+        self.place = place
+        self._everyone |= place.next_hops.keys()
+        self.roaming.use(frozenset(place.next_hops) | {self.state.config.number})
+
+    def forget(self, broker: int) -> None:
+        """A broker is lost, and the plan in use is without it: older epochs need not wait for it to drain."""
+        neighbour, active = self.neighbours.get(broker), self.epochs.active
+        if neighbour is not None and not neighbour.connected and broker not in self.place.next_hops:
+            self.act(self.state.router.receive(broker, messages.Retired(active, frozenset({active}))))
+
+    def address_of(self, broker: int) -> str | None:
+        """Where clients of a broker connect, as far as is known."""
+        said = next((value for one, _, value in self.facts.of(AT) if one == broker), None)
+        return None if said is None else msgspec.json.decode(said, type=Address).clients
 
     @property
     def is_full(self) -> bool:
@@ -203,15 +221,13 @@ class Fabric:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits here, neither to be handled nor to be sent."""
-        return not self._inbox and not self._outbox and not self.state.router.has_work
+        return not self._inbox and not self._outbox and not self.state.router.has_work and not self._unfiled
 
     # Links
 
     def up(self, peer: int, up: Up) -> None:
         """A handshake with a neighbour is done."""
         if up.is_new:
-            self._said_holds.discard(peer)
-            self._heard_holds.discard(peer)
             self._outbox[peer] = [item for item in self._outbox.pop(peer, ()) if isinstance(item, Bundle)]
             self._inbox = deque(item for item in self._inbox if item[0].peer != peer)
             self.act(self.state.router.neighbour_down(peer))
@@ -220,9 +236,7 @@ class Fabric:
         self.retaining.up(peer)
         self.facts.up(peer)
         if up.is_new:
-            if self.is_active:
-                self.tell(peer, Active(self.place.share.epoch))
-            self._wave()
+            self.epochs.up(peer)
 
     def down(self, peer: int) -> None:
         """A neighbour could not be reached for a while."""
@@ -237,6 +251,9 @@ class Fabric:
         if peer in self.neighbours:
             self.spool.recall(key, len(body))
             self.neighbours[peer].recall(key, decode_events(body))
+        elif peer == self.state.config.number:
+            self.spool.recall(key, len(body))
+            self.stranding.recall(key, body)
 
     def arrived(self, neighbour: Neighbour, raws: Sequence[Raw]) -> None:
         """Frames of a neighbour have come, and wait for their turn."""
@@ -245,8 +262,11 @@ class Fabric:
     def run(self, most: int) -> bool:
         """Handles so many of the frames that wait, and some long work of the router. Returns whether any is left."""
         router = self.state.router
-        if router.has_work:
+        self.pace.look(self.epochs.is_preparing)
+        if router.has_work and self.pace.may_work:
+            self.pace.begin()
             self.act(router.work())
+            self.pace.end()
         while self._inbox and most > 0:
             neighbour, incarnation, raw = self._inbox.popleft()
             try:
@@ -257,7 +277,15 @@ class Fabric:
                     self.on_error(neighbour, error if isinstance(error, LinkError) else LinkError(str(error)))
             if incarnation == neighbour.incarnation:
                 neighbour.done(raw.number)
-        return bool(self._inbox) or router.has_work
+        to_try = bool(self.stranding) and self.stranding.try_again(self.state.now)
+        return bool(self._inbox) or (router.has_work and self.pace.may_work) or to_try or self._file_some()
+
+    def _file_some(self) -> bool:
+        """Goes on with filing entries, once no others are under way. After the start they are many, and an event that
+        came upon all of them would hold up heartbeats. Returns whether some are left."""
+        router = self.state.router.state
+        self._unfiled = router.active is not None and router.epochs[router.active].table.file_some(FILED)
+        return self._unfiled
 
     def _handle(self, neighbour: Neighbour, raw: Raw) -> int:
         """Handles one frame from a neighbour, and returns how much work that was."""
@@ -266,6 +294,7 @@ class Fabric:
         if raw.kind == SAFE:
             neighbour.safe_there(raw)
             return 1
+        self.pace.begin()
         said = self.codec.decode(raw.body)
         for message in said:
             handler = self.on.get(type(message))
@@ -273,6 +302,7 @@ class Fabric:
                 handler(neighbour.peer, message)
             else:
                 self.act(self.state.router.receive(neighbour.peer, message))
+        self.pace.end()
         return len(said)
 
     # Messages
@@ -293,7 +323,7 @@ class Fabric:
             self._unpacked(relay.source, relay.body)
         elif relay.target in self.place.next_hops:
             self.tell(self.place.next_hops[relay.target], relay)
-        else:
+        elif relay.target not in self._everyone:
             raise LinkError(f"a message is for broker {relay.target}, which is not known")
 
     def _unpacked(self, source: int, body: bytes) -> None:
@@ -320,15 +350,17 @@ class Fabric:
 
     def _void(self, broker: int, key: tuple[int, int]) -> None:
         """Ends a subscription of a broker that is lost, as if its neighbour on the way there had said so."""
-        peer = self.place.next_hops[broker]
+        peer = self.place.next_hops.get(broker, broker)
+        if peer not in self.neighbours:
+            return  # the plan is without it
         if not self.neighbours[peer].connected:
-            said = messages.Unsubscribe(self.place.share.epoch, messages.LATE, key)
-            self.act(self.state.router.receive(peer, said))
+            for epoch in self.epochs.installed:
+                self.act(self.state.router.receive(peer, messages.Unsubscribe(epoch, messages.LATE, key)))
 
     def _unsafe(self, broker: int) -> list[tuple[int, Message]]:
         """The events that wait for a broker that is lost, or for those before it: their numbers, and messages."""
-        neighbour = self.neighbours[self.place.next_hops[broker]]
-        if neighbour.connected:
+        neighbour = self.neighbours.get(self.place.next_hops.get(broker, broker))
+        if neighbour is None or neighbour.connected:
             return []
         self.flush()
         found: list[tuple[int, Message]] = []
@@ -343,40 +375,16 @@ class Fabric:
                 if output.peer in self.neighbours:
                     self.tell(output.peer, output.message)
             elif isinstance(output, Held):
-                self._held = True
-                self._wave()
+                self.epochs.holds(output.epoch)
             elif isinstance(output, Served):
                 self.state.unserved.discard(output.key[0])
                 self.roaming.served(output.key[0])
+                self.moving.served(output.key[0])
                 self.groups.served(*output.key)
             elif isinstance(output, Drained):
-                self.act(self.state.router.retire(output.epoch))
+                self.epochs.has_drained(output.epoch)
             elif isinstance(output, Released):
                 self._carry(output.frames, output.routed)
-
-    def _wave(self) -> None:
-        """Goes on with the wave that tells who holds the plan."""
-        if not self._held:
-            return
-        for peer in self.place.late:
-            if peer not in self._said_holds and self._heard_holds >= set(self.place.late) - {peer}:
-                self._said_holds.add(peer)
-                self.tell(peer, Holds(self.place.share.epoch))
-        if not self.is_active and (self._network_is_active or self._heard_holds >= set(self.place.late)):
-            self.act(self.state.router.activate(self.place.share.epoch))
-            for peer in self.neighbours:
-                self.tell(peer, Active(self.place.share.epoch))
-            if self.on_active is not None:
-                self.on_active()
-
-    def _holds(self, peer: int, _: Holds) -> None:
-        self._heard_holds.add(peer)
-        self._wave()
-
-    def _active(self, peer: int, _: Active) -> None:
-        self._network_is_active = True
-        self.neighbours[peer].take_events()
-        self._wave()
 
     # Retained messages
 
@@ -430,16 +438,25 @@ class Fabric:
             first, state.events = state.events, state.events + len(published)
         ids = np.arange(first, first + len(published))
         publishers = np.array([message.publisher for message in published], np.int64)
-        frames = state.router.enter(batch, ids, publishers)
+        frames = state.router.enter(batch, ids, publishers, self._advertisement(len(published)))
         if len(frames):
             self._route(frames)
         return [one.promise if one.promise is not None and one.promise.waits else None for one in carried]
 
-    def send(self, peer: int, events: Events, promises: Sequence[Promise | None]) -> None:
+    def _advertisement(self, count: int) -> NDArray[np.int64] | None:
+        """The advertisement of events that are published here, where the policy of pruning counts events by it. A
+        broker advertises everything when somebody publishes there first: so others know from where its events come."""
+        router, number = self.state.router, self.state.config.number
+        if not router.state.policy.statistics:
+            return None
+        if number not in router.state.announced:
+            self.act(router.advertise(number, number, self.place.incarnation, parse_filter(EVERYTHING)))
+        return np.full(count, number)
+
+    def send(self, peer: int, events: Events, promises: Promises) -> None:
         """Sends events to a neighbour, behind all that was sent there before."""
-        for promise in promises:
-            if promise is not None:
-                promise.wait()  # until the frame is made
+        for promise, count in runs_of(promises):
+            promise.wait(count)  # until the frame is made
         self._outbox.setdefault(peer, []).append(Bundle(events, promises))
 
     def _batch(self, carried: list[Carried]) -> Batch:
@@ -450,10 +467,13 @@ class Fabric:
     def _events(self, neighbour: Neighbour, raw: Raw) -> int:
         """Events that a neighbour sent: they go on, and to clients here."""
         events = decode_events(raw.body)
-        known = self.place.next_hops.keys() | {self.state.config.number}
-        if not set(np.unique(events.entries).tolist()) <= known:
+        self.epochs.frames[events.epoch] = self.epochs.frames.get(events.epoch, 0) + 1
+        known = self._everyone
+        if not known.issuperset(distinct(events.entries)):
             raise LinkError("an event was published at a broker that is not known")
-        if self.fast is not None and self.fast.arrived(neighbour.peer, events):
+        incarnation, number = neighbour.incarnation, raw.number
+        safe = lambda: neighbour.is_safe(incarnation, number)  # noqa: E731
+        if self.fast is not None and self.fast.arrived(neighbour.peer, events, safe):
             return len(events) // FASTER + 1
         carried = self._read(events)
         steering, count = events.steering, len(events)
@@ -473,7 +493,6 @@ class Fabric:
             Header(*events.statistics),
         )
         self._route(frames)
-        incarnation, number = neighbour.incarnation, raw.number
         for place, one in enumerate(carried):
             if one.promise is not None:
                 one.promise.then(lambda at=place: neighbour.is_safe(incarnation, number, at))  # type: ignore[misc]
@@ -511,10 +530,25 @@ class Fabric:
                 has_promises = any(one.promise is not None for one in mine)
                 sent = _events_of(frames.sent(routed, places, number), mine)
                 self.send(peer, sent, [one.promise for one in mine] if has_promises else [])
+        if len(routed.stranded.frames):
+            self._strand(frames, routed, carried)
         for row, one in enumerate(carried):
             if one.mark & QOS == 2:
                 self.traces.note(one.message, frames, row, routed, self.neighbours)
         self._hand_out(frames, routed, carried)
+
+    def _strand(self, frames: Frames, routed: Routed, carried: list[Carried]) -> None:
+        """Keeps the events that no way leads on for."""
+        ids = self.state.router.state.epochs[frames.epoch].steered.ids
+
+        def row(frame: int, flow: int) -> tuple[Events, Promise | None]:
+            at = np.array([frame])
+            copy = replace(
+                frames.take(at, [frozenset({flow})], self.state.config.number), header=routed.header.take(at)
+            )
+            return _events_of(copy, [carried[frame]]), carried[frame].promise
+
+        self.stranding.hold(routed.stranded, ids, row)
 
     def _hand_out(self, frames: Frames, routed: Routed, carried: list[Carried]) -> None:
         """Gives clients here what is for them."""
@@ -530,6 +564,8 @@ class Fabric:
             if one.mark & QOS and not self.seen.is_new(entry, event, frames.flows[frame], one.mark & QOS == 2):
                 continue
             for numbers in found[frame].values():
+                if one.mark & QOS == 2 and not (numbers := self.seen.once(entry, event, numbers)):
+                    continue
                 promise = publishing.hand_out(state, one.message, event, numbers)
                 if one.promise is not None and promise is not None:
                     one.promise.wait()
@@ -557,13 +593,10 @@ class Fabric:
         """Sends events to a neighbour, those of one epoch in one frame."""
         for epoch in dict.fromkeys(bundle.events.epoch for bundle in bundles):
             mine = [bundle for bundle in bundles if bundle.events.epoch == epoch]
-            promises: list[Promise | None] = []
-            if any(bundle.promises for bundle in mine):
-                promises = [promise for one in mine for promise in (one.promises or [None] * len(one.events))]
+            promises = joined([(bundle.promises, len(bundle.events)) for bundle in mine])
             neighbour.publish(joined_events([bundle.events for bundle in mine]), promises)
-            for promise in promises:
-                if promise is not None:
-                    promise.kept()
+            for promise, count in runs_of(promises):
+                promise.kept(count)
 
 
 def _entries_of(message: Any) -> int:

@@ -16,7 +16,7 @@ from overstory.broker.message import Message
 from overstory.broker.spreading import Retain, RetainedSums, Spreading
 from overstory.errors import LinkError
 
-UP, DOWN = "up", "down"  # kinds of facts
+UP, DOWN, AT = "up", "down", "at"  # kinds of facts; the last says where a broker is
 PARTS = 2  # of a key that no name can disturb: broker and kind come before it
 
 

@@ -3,9 +3,13 @@
 A neighbour has a slot, as a client has. Kernels name the events that are for it (they are *special* to them), and here
 these become one frame for each neighbour. What comes from a neighbour is decided by the same kernels, for the flows
 that its frames serve. Where kernels cannot decide, ``Fabric`` has its plain way, which is the oracle of this one.
+
+Events of QoS 1 that come together have one promise: those of clients that one turn handles, and those of one frame of a
+neighbour. So an acknowledgement may wait for others that came with it; it never waits in a circle, because a frame only
+waits for frames that were sent after it came.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, cast
 
@@ -14,13 +18,13 @@ from numpy.typing import NDArray
 
 from overstory.broker.departing import Copies, Departing, Sent
 from overstory.broker.fabric import Fabric
-from overstory.broker.promises import Promise
+from overstory.broker.promises import Promise, Runs
 from overstory.broker.tick import Came, Tick
 from overstory.kernels.link_packets import link_packets
-from overstory.kernels.mqtt import CHUNK, JSON, RETAIN, frame
+from overstory.kernels.mqtt import CHUNK, JSON, REBUILT, RETAIN, frame
 from overstory.kernels.nothing import NONE
 from overstory.routing.compiled import Decision
-from overstory.wire.frames import Events, are_alike
+from overstory.wire.frames import QOS, Events, Flows, are_alike
 from overstory.wire.packets import MQTT_5
 
 Ints = NDArray[np.int64]
@@ -69,16 +73,16 @@ class Fast:
         origin: int,
         came: Came | None,
         first: int,
-    ) -> tuple[list[int], dict[int, Promise]]:
-        """Sends neighbours what a decision has for them. Returns the pairs of events and slots that are left, and the
-        promises of events that are not safe yet."""
-        pairs = np.array(decision.specials, np.int64).reshape(-1, 2)
+        promise: Promise,
+    ) -> list[int]:
+        """Sends neighbours what a decision has for them. Returns the pairs of events and slots that are left. The
+        promise is kept once all events of QoS 1 or 2 are safe."""
+        pairs = decision.pairs
         brokers = self._brokers(pairs[:, 1])
         mine = brokers != NONE
         left: list[int] = pairs[~mine].ravel().tolist()
-        promises: dict[int, Promise] = {}
         if not mine.any():
-            return left, promises
+            return left
         copies = Copies(pairs[mine, 0], brokers[mine], self._masks(decision, *pairs[mine].T))
         departing = Departing(copies, list(decision.flows), decision.steered)
         for peer in departing.peers:
@@ -86,8 +90,16 @@ class Fast:
                 continue
             sent = departing.to(peer)
             events = self._events(data, frames, chunks, sent, came, first)
-            self.fabric.send(peer, events, self._promised(sent.events, events, promises))
-        return left, promises
+            self.fabric.send(peer, events, _promised(events, promise))
+        if len(departing.stranded.frames):
+
+            def row(event: int, flow: int) -> tuple[Events, Promise | None]:
+                sent = Sent(np.array([event]), [frozenset({flow})], None)
+                events = self._events(data, frames, chunks, sent, came, first)
+                return events, promise if events.marks[0] & QOS else None
+
+            self.fabric.stranding.hold(departing.stranded, decision.steered.ids, row)
+        return left
 
     def _brokers(self, slots: Ints) -> Ints:
         """The broker of each slot, NONE if it is a client's or a group's."""
@@ -131,25 +143,20 @@ class Fast:
             ids, publishers = first + rows, chunks["client"][frames["chunk"][rows]]
             entries = np.full(len(rows), self.state.config.number)
         marks = frames["qos"][rows].astype(np.int64) | np.where(frames["marks"][rows] & RETAIN, 4, 0)
-        epoch = self.fabric.place.share.epoch
+        epoch = self.fabric.epochs.active
         statistics = nothing + NONE, nothing, nothing
         return Events(epoch, packets.tobytes(), sizes, marks, ids, publishers, entries, flows, statistics, steering)
 
-    def _promised(self, rows: Ints, sent: Events, promises: dict[int, Promise]) -> list[Promise | None]:
-        """A promise for each event of QoS 1 or 2, the same one for all its copies."""
-        if not sent.marks.any():
-            return []
-        return [
-            promises.setdefault(row, Promise()) if mark & 3 else None
-            for row, mark in zip(rows.tolist(), sent.marks.tolist(), strict=True)
-        ]
-
     # Events that come from neighbours
 
-    def arrived(self, origin: int, events: Events) -> bool:
-        """Decides about events of a neighbour. False if kernels cannot; nothing has happened then."""
+    def arrived(self, origin: int, events: Events, safe: Callable[[], None]) -> bool:
+        """Decides about events of a neighbour, and calls ``safe`` once those of QoS 1 are. False if kernels cannot;
+        nothing has happened then."""
         compiled, active = self.tick.compiled, self.state.router.state.active
-        if events.steering is not None or events.marks.any() or events.epoch != active or not self.can_decide:
+        if events.steering is not None or events.epoch != active or not self.can_decide:
+            return False
+        is_safe = not events.marks.any()
+        if not is_safe and (events.marks.max() > 1 or not self._are_new(events)):
             return False
         data = np.frombuffer(events.publishes, np.uint8)
         chunks = np.zeros(1, CHUNK)
@@ -159,21 +166,31 @@ class Fast:
             return False
         if (frames["marks"] & JSON).any():
             return False
-        served, entries = events.flows, events.entries.tolist()
-        if not compiled.asks_broker:
-            entries = [entries[0]] * len(events)  # who published it makes no difference
-        changes: list[int] = []
-        if not are_alike(served) or entries.count(entries[0]) != len(entries):
-            places = range(1, len(events))
-            changes = [at for at in places if served[at] is not served[at - 1] or entries[at] != entries[at - 1]]
-        starts, decisions = [0, *changes, len(events)], []
+        if not is_safe:
+            frames["qos"] = events.marks
+            frames["marks"] |= REBUILT
+        served, entries = events.flows, events.entries
+        differs = np.zeros(len(events), np.bool_)
+        if compiled.asks_broker:  # else it makes no difference who published it
+            differs[1:] = np.diff(entries) != 0
+        if not are_alike(served):
+            differs[1:] |= [one is not other for one, other in pairwise(served)]
+        starts, decisions = [0, *np.flatnonzero(differs).tolist(), len(events)], []
         for begin, end in pairwise(starts):
             part = frames[begin:end]
-            decision = compiled.decide(data, part, chunks, self.tick.slots, served[begin], entries[begin])
+            decision = compiled.decide(data, part, chunks, self.tick.slots, served[begin], int(entries[begin]))
             if decision is None or decision.decided != len(part):
                 return False
             decisions.append((begin, end, decision))
-        return self._act(origin, events, data, frames, chunks, decisions)
+        promise = Promise()
+        self._act(origin, events, data, frames, chunks, decisions, promise)
+        if not is_safe:
+            promise.then(safe)
+        return True
+
+    def _are_new(self, events: Events) -> bool:
+        """Whether none of the events of QoS 1 in a frame can have come before."""
+        return all(self.fabric.seen.are_new(*some) for some in _by_source(events, slice(0, len(events))))
 
     def _act(
         self,
@@ -183,11 +200,40 @@ class Fast:
         frames: Rows,
         chunks: Rows,
         decisions: list[tuple[int, int, Decision]],
-    ) -> bool:
+        promise: Promise,
+    ) -> None:
         """Sends on and hands out what was decided."""
         for begin, end, decision in decisions:
             part, rows = frames[begin:end], slice(begin, end)
             mine = Came(events.publishers[rows], events.ids[rows], events.entries[rows])
-            left, _ = self.take(decision, data, part, chunks, origin, mine, 0)
-            self.tick.hand_out(decision, left, data, part, chunks, mine)
-        return True
+            left = self.take(decision, data, part, chunks, origin, mine, 0, promise)
+            if left or decision.spans:
+                for some in _by_source(events, rows):
+                    self.fabric.seen.note(*some)
+            for _, handed in self.tick.hand_out(decision, left, data, part, chunks, mine):
+                promise.wait()
+                handed.then(promise.kept)
+        if self.state.journal.keeps and events.marks.any():
+            promise.wait()
+            self.state.journal.call(promise.kept)
+
+
+def _promised(events: Events, promise: Promise) -> Runs | list[Promise | None]:
+    """One promise for all events of QoS 1 or 2."""
+    promised = (events.marks & QOS) > 0
+    if not promised.any():
+        return []
+    starts = np.flatnonzero(np.diff(promised, prepend=~promised[:1]))
+    counts = np.diff(starts, append=len(promised)).tolist()
+    return Runs([(promise if has else None, n) for has, n in zip(promised[starts].tolist(), counts, strict=True)])
+
+
+def _by_source(events: Events, rows: slice) -> Iterator[tuple[int, Ints, Flows]]:
+    """The numbers of those of some events that are of QoS 1, by their publishing broker and flows."""
+    flows, counted = events.flows[rows], events.marks[rows] > 0
+    entries, ids = events.entries[rows], events.ids[rows]
+    distinct = flows[:1] if are_alike(flows) else list(dict.fromkeys(flows))
+    for together in distinct:
+        of_flows = counted if len(distinct) == 1 else counted & np.array([one == together for one in flows])
+        for entry in np.unique(entries[of_flows]).tolist():
+            yield entry, ids[of_flows & (entries == entry)], together

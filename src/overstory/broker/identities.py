@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS received (session INTEGER, packet_id INTEGER, event I
 CREATE TABLE IF NOT EXISTS seen (entry INTEGER, event INTEGER, flows BLOB, PRIMARY KEY (entry, event, flows));
 CREATE TABLE IF NOT EXISTS spool (key INTEGER PRIMARY KEY, peer INTEGER, body BLOB);
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS epochs (number INTEGER PRIMARY KEY, package BLOB);
 CREATE TABLE IF NOT EXISTS stamps (topic TEXT PRIMARY KEY, time INTEGER, broker INTEGER) WITHOUT ROWID;
 """
 STATEMENTS = {
@@ -57,6 +58,12 @@ STATEMENTS = {
     "unretain": ("DELETE FROM retained WHERE topic = ?",),
     "stamp": ("INSERT OR REPLACE INTO stamps VALUES (?, ?, ?)",),
     "unstamp": ("DELETE FROM stamps WHERE topic = ?",),
+    "epoch": ("INSERT OR REPLACE INTO epochs VALUES (?, ?)",),
+    "unepoch": ("DELETE FROM epochs WHERE number = ?",),
+    "active": ("INSERT OR REPLACE INTO meta VALUES ('active', ?)",),
+    "retired": ("INSERT OR REPLACE INTO meta VALUES ('retired', ?)",),
+    "fence": ("INSERT OR REPLACE INTO meta VALUES ('fence', ?)",),
+    "paused": ("INSERT OR REPLACE INTO meta VALUES ('paused', ?)",),
     "end": (
         "DELETE FROM sessions WHERE number = ?",
         "DELETE FROM subscriptions WHERE session = ?",
@@ -112,7 +119,11 @@ class Store:
 
 
 def recall_network(state: State, store: Store) -> None:
-    """Brings back what waited for neighbours, which events were handed out here, and how old retained messages are."""
+    """Brings back plans, what waited for neighbours, which events were handed out here, and how old retained messages
+    are."""
+    state.fabric.lead.recall(store.meta("fence"), bool(store.meta("paused")))
+    packages = [package for (package,) in store.rows("SELECT package FROM epochs ORDER BY number")]
+    state.fabric.epochs.recall(packages, store.meta("active"), store.meta("retired"))
     for row in store.rows("SELECT key, peer, body FROM spool ORDER BY key"):
         state.fabric.recall(*row)
     for row in store.rows("SELECT entry, event, flows FROM seen ORDER BY rowid"):

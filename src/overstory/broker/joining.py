@@ -9,6 +9,7 @@ import msgspec
 
 from overstory.broker.config import Config
 from overstory.broker.fabric import Fabric, Place
+from overstory.broker.pacing import Pace
 from overstory.broker.peers import Peers
 from overstory.broker.places import Who, introduce, places_of, who_is_who
 from overstory.broker.state import State
@@ -38,6 +39,7 @@ class Joining(msgspec.Struct, frozen=True):
     def peers(self, state: State, wake: Callable[[], None], log: Any) -> Peers:
         """Installs the plan, and makes the broker ready to find its neighbours."""
         fabric = state.fabric = Fabric(state, self.place, state.config.window)
+        fabric.pace = Pace(state.config.preparing)
         introduce(state, self.place, self.who)
         assert state.config.link is not None
         return Peers(fabric, state.config.link, self.addresses, wake, log)

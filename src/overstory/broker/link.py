@@ -14,6 +14,7 @@ from overstory.wire.encode import encode
 from overstory.wire.packets import LARGEST, MQTT_5, ConnAck, Disconnect, Packet, Publish
 
 MOST_IDS = 65535
+REFERENCE = "server_reference"
 
 
 class Link:
@@ -96,7 +97,9 @@ class Link:
 
     def refuse(self, error: ProtocolError) -> None:
         """Refuses the client's connection, with a reason."""
-        self.send(ConnAck(error.code, properties={"reason_str": error.problem} if self.says_problems else {}))
+        properties = {"reason_str": error.problem} if self.says_problems else {}
+        address = getattr(error, "address", None)  # of the broker that the client is to go to
+        self.send(ConnAck(error.code, properties=properties | ({} if address is None else {REFERENCE: address})))
         self.closed = True
 
     def data_to_send(self) -> bytes | memoryview:

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from overstory.broker.pressure import LinkLimits
-from overstory.broker.promises import Promise
+from overstory.broker.promises import Promise, Promises, Runs, kept_elsewhere, runs_of
 from overstory.broker.spool import Spool
 from overstory.errors import LinkError
 from overstory.kernels.nothing import NONE
@@ -45,6 +45,7 @@ from overstory.wire.frames import (
 from overstory.wire.handshake import MAGIC, VERSION, Hello, Known, check_hello, encode_hello
 
 PAIR = struct.Struct("<QI")  # a frame, and the place of an event in it
+ALL = (1 << 32) - 1  # in place of that: all its events
 NOBODY = NONE
 
 
@@ -76,7 +77,7 @@ class Sent(msgspec.Struct):
     kind: int
     body: bytes
     events: Events | None = None
-    promises: Sequence[Promise | None] = ()
+    promises: Promises = ()
     number: int = 0
     unsafe: int = 0  # events that were not said to be safe
     key: int = 0  # in the spool; 0: it is not there
@@ -84,7 +85,14 @@ class Sent(msgspec.Struct):
     @property
     def is_lossy(self) -> bool:
         """Whether all its events are of QoS 0."""
-        return self.kind == EVENTS and not self.promises
+        return self.kind == EVENTS and isinstance(self.promises, Sequence) and not self.promises
+
+    @property
+    def one_by_one(self) -> list[Promise | None]:
+        """The promise of each event. To be asked where one of them changes: what stands here is that list then."""
+        if isinstance(self.promises, Runs):
+            self.promises = self.promises.one_by_one()
+        return self.promises  # type: ignore[return-value]
 
 
 class Neighbour:
@@ -187,9 +195,14 @@ class Neighbour:
         waiting = [*self._unsafe.values(), *self._held_back]
         return [_unsafe_events(sent)[0] for sent in waiting if sent.unsafe]
 
+    def waiting_of(self, epoch: int) -> int:
+        """How many frames with events of an epoch the neighbour has not handled, or not said to be safe."""
+        frames = {id(sent): sent for sent in (*self._unhandled, *self._unsafe.values(), *self._held_back)}
+        return sum(sent.events is not None and sent.events.epoch == epoch for sent in frames.values())
+
     def recall(self, key: int, events: Events) -> None:
         """A frame has been in the spool since before this broker restarted: it waits for the neighbour."""
-        sent = _events_frame(events, [_kept_elsewhere() for _ in range(len(events))])
+        sent = _events_frame(events, [kept_elsewhere() for _ in range(len(events))])
         sent.key = key
         self._hold_back(sent)
 
@@ -205,7 +218,7 @@ class Neighbour:
 
         sent.key = self._spool.keep(self.peer, encode_events(events), written)
         if sent.key:
-            sent.promises = [None if promise is None else _kept_elsewhere() for promise in sent.promises]
+            sent.promises = [None if promise is None else kept_elsewhere() for promise in sent.one_by_one]
 
     # What this side sends
 
@@ -216,10 +229,10 @@ class Neighbour:
         self.traffic.control_bytes += len(body)
         self._send(Sent(CONTROL, body))
 
-    def publish(self, events: Events, promises: Sequence[Promise | None]) -> None:
+    def publish(self, events: Events, promises: Promises) -> None:
         """Sends events; a promise for each of QoS 1 or 2, or none at all if there are none of these."""
         traffic = self.traffic
-        if not promises and self.waiting_bytes > self.window.buffer:
+        if self.waiting_bytes > self.window.buffer and not isinstance(promises, Runs) and not promises:
             traffic.lost += len(events)
             return
         traffic.events += len(events)
@@ -228,9 +241,8 @@ class Neighbour:
         sent = _events_frame(events, promises)
         traffic.frames += 1
         traffic.frame_bytes += len(sent.body)
-        for promise in promises:
-            if promise is not None:
-                promise.wait()
+        for promise, count in runs_of(promises):
+            promise.wait(count)
         if self.takes_events:
             self._send(sent)
         else:
@@ -266,7 +278,7 @@ class Neighbour:
         """This side has handled a frame of the neighbour."""
         self.handled = number
 
-    def is_safe(self, incarnation: int, number: int, place: int) -> None:
+    def is_safe(self, incarnation: int, number: int, place: int = ALL) -> None:
         """An event of a frame of the neighbour is safe here. (Of an earlier incarnation it need not be said.)"""
         if incarnation == self.incarnation:
             self._safe.append((number, place))
@@ -324,21 +336,34 @@ class Neighbour:
             raise LinkError("an acknowledgement is not whole")
         for number, place in PAIR.iter_unpack(raw.body):
             sent = self._unsafe.get(number)
-            if sent is None or place >= len(sent.promises):
+            if sent is not None and place == ALL:
+                self._all_safe(sent)
+            elif sent is None or place >= len(sent.one_by_one):
                 raise LinkError(f"event {place} of frame {number} is acknowledged, and waits for nobody")
-            self._now_safe(sent, place)
+            else:
+                self._now_safe(sent, place)
 
     def _now_safe(self, sent: Sent, place: int) -> None:
-        promise = sent.promises[place]
+        promise = sent.one_by_one[place]
         if promise is None:
             return
-        sent.promises[place] = None  # type: ignore[index]
+        sent.one_by_one[place] = None
         sent.unsafe -= 1
         if not sent.unsafe:
-            del self._unsafe[sent.number]
-            if sent.key and self._spool is not None:
-                self._spool.forget(sent.key)
+            self._forget(sent)
         promise.kept()
+
+    def _all_safe(self, sent: Sent) -> None:
+        self._forget(sent)
+        promises, sent.promises, sent.unsafe = sent.promises, (), 0
+        for promise, count in runs_of(promises):
+            promise.kept(count)
+
+    def _forget(self, sent: Sent) -> None:
+        """All events of a frame are safe with the neighbour."""
+        del self._unsafe[sent.number]
+        if sent.key and self._spool is not None:
+            self._spool.forget(sent.key)
 
     def _other(self, data: bytes) -> None:
         self.traffic.other_bytes += len(data)
@@ -359,20 +384,15 @@ class Neighbour:
             self._other(framed(PING, b""))
 
 
-def _events_frame(events: Events, promises: Sequence[Promise | None]) -> Sent:
-    unsafe = sum(promise is not None for promise in promises)
-    return Sent(EVENTS, encode_events(events), events, list(promises), unsafe=unsafe)
+def _events_frame(events: Events, promises: Promises) -> Sent:
+    unsafe = sum(count for _, count in runs_of(promises))
+    return Sent(
+        EVENTS, encode_events(events), events, promises if isinstance(promises, Runs) else list(promises), unsafe=unsafe
+    )
 
 
 def _unsafe_events(sent: Sent) -> tuple[Events, list[Promise]]:
     """The events of a frame that are not safe, and their promises."""
     assert sent.events is not None
-    left = {place: promise for place, promise in enumerate(sent.promises) if promise is not None}
+    left = {place: promise for place, promise in enumerate(sent.one_by_one) if promise is not None}
     return some_events(sent.events, np.array(list(left))), list(left.values())
-
-
-def _kept_elsewhere() -> Promise:
-    """A promise that nobody waits for, since the event is on disk."""
-    promise = Promise()
-    promise.wait()
-    return promise

@@ -18,6 +18,12 @@ class Message(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     publisher: int = 0  # the number of the client
     expires: float | None = None  # when, in seconds since 1970
 
+    def __post_init__(self) -> None:
+        """User properties are pairs, also where they were read from bytes that know only lists."""
+        pairs = self.properties.get("user_properties")
+        if pairs and not isinstance(pairs[0], tuple):
+            self.properties["user_properties"] = [(name, value) for name, value in pairs]
+
     def is_expired(self, now: float) -> bool:
         return self.expires is not None and self.expires <= now
 

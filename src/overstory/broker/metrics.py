@@ -59,6 +59,9 @@ class Metrics(Collector):
             "overstory_start_time_seconds": ("When the broker started.", self._started),
         }
         found += [GaugeMetricFamily(name, meaning, value=value) for name, (meaning, value) in gauges.items()]
+        if state.watched is not None and state.watched.measured is not None:
+            meaning = "What the last window cost, over what no plan could undercut, as a coordinator has measured it."
+            found.append(GaugeMetricFamily("overstory_cost_over_bound", meaning, value=state.watched.measured))
         usage = resource.getrusage(resource.RUSAGE_SELF)
         cpu = usage.ru_utime + usage.ru_stime
         found.append(CounterMetricFamily("overstory_cpu_seconds", "CPU time of the broker.", value=cpu))

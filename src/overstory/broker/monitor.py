@@ -1,9 +1,11 @@
-"""A small HTTP server for those who watch: /metrics in OpenMetrics, /healthz, and /network about links."""
+"""A small HTTP server for those who watch: /metrics in OpenMetrics, /healthz, /network about links, and for those who
+install plans (``admin``)."""
 
 import asyncio
 
 import msgspec
 
+from overstory.broker.admin import Admin
 from overstory.broker.config import address_of
 from overstory.broker.metrics import Metrics
 from overstory.broker.reports import report_of, rows_of
@@ -13,15 +15,17 @@ from overstory.errors import BrokerError
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PATIENCE = 5.0  # seconds for a request to come
 MOST_LINES = 100
+MOST_BODY = 1 << 30  # bytes
 TRACES = "/trace/"
 
 
 class Monitor:
-    """Answers GET requests about one broker."""
+    """Answers requests to one broker."""
 
     def __init__(self, server: Server, address: str | None) -> None:
         self._server, self._address = server, address
         self._metrics = Metrics(server.state)
+        self.admin = Admin(server)
         self._listener: asyncio.Server | None = None
         self.port = 0
 
@@ -34,6 +38,7 @@ class Monitor:
         except OSError as error:
             raise BrokerError(f"cannot listen on {self._address}: {error.strerror or error}; choose another") from None
         self.port = self._listener.sockets[0].getsockname()[1]
+        self.admin.announce(f"http://{self._server.config.admin_host or host}:{self.port}")
 
     async def stop(self) -> None:
         if self._listener is not None:
@@ -41,8 +46,9 @@ class Monitor:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            path = await asyncio.wait_for(_path(reader), PATIENCE)
-            status, kind, body = self._answer(path)
+            method, target, given = await asyncio.wait_for(_request(reader), PATIENCE)
+            answered = self.admin.answer(method, target, given)
+            status, kind, body = self._answer(method, target.partition("?")[0]) if answered is None else answered
             head = (
                 f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
             )
@@ -53,7 +59,9 @@ class Monitor:
         finally:
             writer.close()
 
-    def _answer(self, path: str) -> tuple[str, str, bytes]:
+    def _answer(self, method: str, path: str) -> tuple[str, str, bytes]:
+        if method != "GET":
+            return "405 Method Not Allowed", "text/plain", b"this can only be read\n"
         if path == "/metrics":
             return "200 OK", OPEN_METRICS, self._metrics.text()
         if path == "/healthz":
@@ -68,15 +76,20 @@ class Monitor:
         if path.startswith(TRACES) and self._server.peers is not None:
             hops = self._server.peers.fabric.traces.hops(path[len(TRACES) :])
             return "200 OK", "application/json", msgspec.json.encode(hops)
-        return "404 Not Found", "text/plain", b"there are /metrics, /healthz, /network, /table and /trace/NAME\n"
+        return "404 Not Found", "text/plain", b"there are /metrics, /healthz, /network, /table, /status, /trace/NAME\n"
 
 
-async def _path(reader: asyncio.StreamReader) -> str:
-    """The path of a GET request."""
-    method, path, _ = (await reader.readline()).decode("ascii").split(" ", 2)
+async def _request(reader: asyncio.StreamReader) -> tuple[str, str, bytes]:
+    """The method, the target and the body of a request."""
+    method, target, _ = (await reader.readline()).decode("ascii").split(" ", 2)
+    size = 0
     for _ in range(MOST_LINES):
-        if not (await reader.readline()).strip():
+        line = (await reader.readline()).decode("latin-1").strip()
+        if not line:
             break
-    if method != "GET":
+        name, _, value = line.partition(":")
+        if name.lower() == "content-length":
+            size = int(value)
+    if method not in ("GET", "POST") or not 0 <= size <= MOST_BODY:
         raise ValueError(method)
-    return path.partition("?")[0]
+    return method, target, await reader.readexactly(size)

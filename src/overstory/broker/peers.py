@@ -80,8 +80,9 @@ class PeerConnection(asyncio.Protocol):
     def end(self, error: LinkError) -> None:
         """Ends the connection, and tells the other side why."""
         self.peers.log("link_ended", self.neighbour, str(error))
-        self.transport.write(framed(REFUSED, str(error).encode()[:REASON]))
-        self.transport.close()
+        if not self.transport.is_closing():
+            self.transport.write(framed(REFUSED, str(error).encode()[:REASON]))
+            self.transport.close()
         self._gone()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from overstory.broker.fabric import Place
+from overstory.broker.place import Place
 from overstory.broker.state import State
 from overstory.filters import parse_filter
 from overstory.model.folders import fingerprint_of
@@ -29,11 +29,35 @@ class Who(msgspec.Struct, frozen=True):
 def places_of(scenario: Scenario, plan: Plan) -> dict[int, Place]:
     """The places of all brokers. Raises a ``DataError`` if the plan cannot be installed."""
     shares = shares_of(scenario, plan, EPOCH)
-    fingerprint = _fingerprint(scenario, plan)
+    fingerprint, linked = _fingerprint(scenario, plan), linked_to(scenario)
+    prints = scenario.network_fingerprint, plan_print(plan)
     return {
-        broker: Place(share, neighbours_of(broker, share), next_hops(broker, shares), fingerprint)
+        broker: Place(
+            share, neighbours_of(broker, share) | linked[broker], next_hops(broker, shares), fingerprint, 0, *prints
+        )
         for broker, share in shares.items()
     }
+
+
+def linked_to(scenario: Scenario) -> dict[int, frozenset[int]]:
+    """The brokers that each broker has a link to. Each link has a connection, whether or not the first plan uses it:
+    another plan may."""
+    network = scenario.network
+    found: dict[int, set[int]] = {id_: set() for id_ in network.ids.tolist()}
+    for source, target in zip(
+        network.ids[network.sources].tolist(), network.ids[network.targets].tolist(), strict=True
+    ):
+        found[source].add(target)
+        found[target].add(source)
+    return {id_: frozenset(peers) for id_, peers in found.items()}
+
+
+def plan_print(plan: Plan) -> str:
+    """The fingerprint of a plan's tables."""
+    digest = hashlib.sha256()
+    for name in PLAN_TABLES:
+        digest.update(fingerprint_of(getattr(plan, name)))
+    return digest.hexdigest()[:32]
 
 
 def neighbours_of(broker: int, share: Share) -> frozenset[int]:

@@ -5,7 +5,7 @@ sessions hold it. Answers to one client leave in the order of its messages, as M
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from overstory.broker.journal import Journal
@@ -27,13 +27,13 @@ class Promise:
         self.waits = 0
         self._then: list[Callable[[], None]] = []
 
-    def wait(self) -> None:
-        """One more has to say that the event is safe."""
-        self.waits += 1
+    def wait(self, count: int = 1) -> None:
+        """So many more have to say that the event is safe."""
+        self.waits += count
 
-    def kept(self) -> None:
-        """One of those that were waited for says so."""
-        self.waits -= 1
+    def kept(self, count: int = 1) -> None:
+        """So many of those that were waited for say so."""
+        self.waits -= count
         if not self.waits:
             actions, self._then = self._then, []
             for action in actions:
@@ -47,6 +47,41 @@ class Promise:
             action()
 
 
+class Runs:
+    """Promises of events in a row, as kernels have them: one promise for so many events, or None for as many."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: Sequence[tuple[Promise | None, int]]) -> None:
+        self.runs = runs
+
+    def one_by_one(self) -> list[Promise | None]:
+        """The promise of each event."""
+        return [promise for promise, count in self.runs for _ in range(count)]
+
+
+Promises = Sequence[Promise | None] | Runs  # of the events of a frame; an empty one: none of them has any
+
+
+def runs_of(promises: Promises) -> Iterable[tuple[Promise, int]]:
+    """The promises of events, each with how often it is to be kept."""
+    runs = promises.runs if isinstance(promises, Runs) else ((promise, 1) for promise in promises)
+    return ((promise, count) for promise, count in runs if promise is not None)
+
+
+def joined(parts: Sequence[tuple[Promises, int]]) -> Promises:
+    """The promises of several frames that become one, with how many events each has."""
+    if all(not isinstance(promises, Runs) and not promises for promises, _ in parts):
+        return []
+    runs: list[tuple[Promise | None, int]] = []
+    for promises, count in parts:
+        if isinstance(promises, Runs):
+            runs += promises.runs
+        else:
+            runs += [(promise, 1) for promise in promises] or [(None, count)]
+    return Runs(runs)
+
+
 def both(one: Promise | None, other: Promise | None) -> Promise | None:
     """A promise that is kept once both are."""
     if one is None or other is None:
@@ -56,6 +91,13 @@ def both(one: Promise | None, other: Promise | None) -> Promise | None:
         found.wait()
         waited.then(found.kept)
     return found
+
+
+def kept_elsewhere() -> Promise:
+    """A promise that nobody waits for, since the event is on disk."""
+    promise = Promise()
+    promise.wait()
+    return promise
 
 
 class Answers:

@@ -28,6 +28,10 @@ def receive(state: State, link: Link, packet: Publish) -> None:
         raise ProtocolError(Code.PROTOCOL_ERROR, "a client may not send subscription identifiers")
     message = message_of(packet, _topic(state, link, packet), session.number, state.now)
     state.counts.messages_in += 1
+    state.sampling.left -= 1
+    if state.sampling.left < 0:
+        plain = encode(message.to_publish(state.now, 0, False), MQTT_5)
+        state.sampling.packets(plain, [len(plain)], session.number, MQTT_5, state.now)
     if packet.qos == 0:
         publish(state, message)
         return

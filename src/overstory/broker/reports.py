@@ -41,9 +41,12 @@ class Report(msgspec.Struct, frozen=True):
     lost: int  # frames that could not be handled
     groups: int  # shared groups whose home is here
     inbox: int  # frames of neighbours that wait to be handled
+    stranded: int  # events of steered flows that wait for a way
+    unreached: int  # events of QoS 0 in steered flows that were dropped, since no way led on and too many waited
     cpu_seconds: float
     memory_bytes: int
     links: list[LinkReport] = []
+    header_faults: dict[str, int] = {}  # steered headers that could not be followed, by what was wrong with them
 
 
 def report_of(server: Server) -> Report:
@@ -64,10 +67,13 @@ def report_of(server: Server) -> Report:
             for peer, link in peers.fabric.neighbours.items()
         ]
     quiet = not server.tick.pending and not state.dirty and not server.core.chores
+    if peers is not None:
+        waits = any(link.waiting_bytes for link in links) or len(peers.fabric.stranding) > 0
+        quiet = quiet and peers.fabric.is_idle and not waits
     return Report(
         state.config.number,
         peers is None or peers.fabric.is_active,
-        quiet and (peers is None or (peers.fabric.is_idle and not any(link.waiting_bytes for link in links))),
+        quiet,
         len(state.links),
         len(state.subscriptions),
         state.counts.messages_in,
@@ -79,9 +85,12 @@ def report_of(server: Server) -> Report:
         0 if peers is None else peers.fabric.lost,
         len(state.groups) if peers is None else peers.fabric.groups.homes,
         0 if peers is None else peers.fabric.waiting,
+        0 if peers is None else len(peers.fabric.stranding),
+        0 if peers is None else peers.fabric.stranding.lost,
         usage.ru_utime + usage.ru_stime,
         _memory(),
         links,
+        state.router.header_faults,
     )
 
 

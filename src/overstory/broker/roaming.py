@@ -170,6 +170,19 @@ class Roaming:
         """All brokers in the order of rendezvous hashing: the directory broker is the first."""
         return sorted(self._brokers, key=lambda broker: _weight(broker, client), reverse=True)
 
+    def use(self, brokers: frozenset[int]) -> None:
+        """The network has other brokers: whoever is now the directory of a session here is told who owns it."""
+        before = {client: self.directory_of(client) for client in self._state.sessions}
+        self._brokers = brokers
+        for client, directory in before.items():
+            if self.directory_of(client) != directory:
+                self._tell(self.directory_of(client), Owns(client, self._versions.get(client, 0)))
+
+    def owner_of(self, client: str) -> int | None:
+        """The broker that owns a client's session, if this broker is its directory and knows."""
+        owner = self._owners.get(client, (0, NOBODY))[1]
+        return None if owner == NOBODY else owner
+
     def _tell(self, broker: int, message: Any) -> None:
         if broker == self._me:
             self.on[type(message)](broker, message)

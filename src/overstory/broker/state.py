@@ -15,9 +15,11 @@ from overstory.broker.message import Message
 from overstory.broker.pressure import Losses, Window
 from overstory.broker.promises import Answers, Promise
 from overstory.broker.retained import Retained
+from overstory.broker.sampling import Sampling
 from overstory.broker.session import House, Session, Subscription
 from overstory.broker.shared import Group
 from overstory.broker.slots import Slots
+from overstory.broker.watching import Watched
 from overstory.broker.wills import Wills
 from overstory.filters import Filter
 from overstory.routing.messages import Output
@@ -64,6 +66,7 @@ class State:
         self.limits = config.limits
         self.journal = Journal(keeps)
         self.losses, self.counts = Losses(), Counts()
+        self.sampling = Sampling(config.sample, config.number)
         self.slots: Slots[Session | Group] = Slots()
         self.house = House(self.limits, self.journal, self.losses, self.slots)
         self.router = _alone(config, now) if router is None else router
@@ -84,6 +87,7 @@ class State:
         self.changed: Callable[[int], None] | None = None  # told the number of each subscription with other options
         self.resume: Callable[[Link], None] | None = None  # goes on with a link that has waited
         self.events = 0  # the number of the next event
+        self.watched: Watched | None = None  # what a coordinator said of the last window
         self.fabric: Any = None  # the ``Fabric`` that joins this broker to others, if there are any
         self.answers = Answers(self.journal, self)
         self.plan_clients: dict[str, int] = {}  # clients that the plan knows, by name

@@ -20,14 +20,17 @@ from overstory.broker.message import Message, message_of
 from overstory.broker.promises import Promise
 from overstory.broker.session import Session
 from overstory.broker.state import State
+from overstory.broker.straight import FEW as MOST_STRAIGHT
 from overstory.broker.straight import Straight
 from overstory.kernels.gather import AS_PUBLISHED, SPECIAL
 from overstory.kernels.mqtt import CHUNK, FRAME, JSON, ODD, REBUILT, RETAIN, frame
 from overstory.kernels.nothing import NONE
+from overstory.matching import FilterIndex
 from overstory.routing.compiled import Compiled, Decision
 from overstory.wire.decode import decode
 from overstory.wire.encode import encode
 from overstory.wire.packets import MQTT_5, Publish
+from overstory.wire.topics import topic_filter
 
 Bytes = NDArray[np.uint8]
 Rows = NDArray[Any]
@@ -155,22 +158,20 @@ class Tick:
     def _messages(self, taken: dict[Link, bytes]) -> list[Link]:
         """Has kernels frame and decide what they can; the rest waits in the links' buffers. Returns the links whose
         next packet is not for kernels."""
-        links = list(taken)
-        if len(links) == 1:
-            if self._straight.send(links[0], taken[links[0]]):
-                return []
-            data, chunks = taken[links[0]], self._one
-            session = links[0].session
-            ONE_CHUNK.pack_into(self._raw, 0, 0, len(data), session.number, links[0].version, session.place, 0, 0, 0)
+        if len(taken) == 1:
+            ((link, data),) = taken.items()
+            chunks = self._one
+            session = link.session
+            ONE_CHUNK.pack_into(self._raw, 0, 0, len(data), session.number, link.version, session.place, 0, 0, 0)
         else:
             data, chunks = b"".join(taken.values()), _chunks(taken)
         array = np.frombuffer(data, np.uint8)
         frames = frame(array, chunks, self.state.slots.rows, self.state.limits.packet)
-        rows = chunks.tolist()
+        rows = [ONE_CHUNK.unpack(self._raw)] if chunks is self._one else chunks.tolist()
         if len(frames):
-            self._pass_on({link: row[COUNTED] for link, row in zip(links, rows, strict=True)}, array, frames, chunks)
+            self._pass_on({link: row[COUNTED] for link, row in zip(taken, rows, strict=True)}, array, frames, chunks)
         odd = []
-        for link, row in zip(links, rows, strict=True):
+        for link, row in zip(taken, rows, strict=True):
             if row[AT] < row[STOP]:
                 link.buffer += data[row[AT] : row[STOP]]
             if row[WHY] == ODD:
@@ -196,7 +197,11 @@ class Tick:
             return
         finally:
             self.state.counts.messages_in += len(frames) if self._begun else 0
-        promised = iter([promise for qos, promise in zip(frames["qos"].tolist(), promises, strict=False) if qos])
+        sampling = self.state.sampling
+        sampling.left -= len(frames)
+        if sampling.left < 0:
+            sampling.frames(data, frames, chunks, self.state.now)
+        promised = iter(_of_acknowledged(frames, promises) if promises else ())
         for link, count in counted.items():
             if count:
                 mine = list(islice(promised, count))
@@ -213,6 +218,8 @@ class Tick:
         window.enter(count)
         if not any(promises) and not len(self.state.answers):
             self.state.journal.send(link, acknowledgements, count)
+        elif promises and len(promises) == promises.count(promises[0]):
+            self.state.answers.send(link, acknowledgements, promises[0], count)
         else:
             for place, promise in enumerate(promises or [None] * count):
                 self.state.answers.send(link, acknowledgements[4 * place : 4 * place + 4], promise, 1)
@@ -235,18 +242,22 @@ class Tick:
         if decision is not None:
             decided = decision.decided
             whole = decision.out.tobytes() if len(decision.out) <= FEW * len(decision.spans) else None
-            specials = decision.specials
             self._begun = True
-            if specials and self.fast is not None:
-                specials, promises = self.fast.take(decision, data, frames, chunks, NOBODY, None, self.state.events)
-                promised = [promises.get(place) for place in range(decided)] if promises else []
+            specials: list[int] = []
+            if decision.has_specials and self.fast is None:
+                specials = decision.specials
+            elif decision.has_specials:
+                promise = Promise()
+                known = data, frames, chunks, NOBODY, None, self.state.events, promise
+                specials = self.fast.take(decision, *known)
+                promised = [promise] * decided if promise.waits else []
             self._hand_out(decision, decision.out.data if whole is None else whole, specials, data, frames, chunks)
             if self._handed:
                 promised = self._with_handed(promised or [None] * decided)
             self.state.events += decided
             if decided == len(frames):
-                if decided == 1 and link is not None and whole is not None and not decision.specials:
-                    self._straight.learn(link, data.tobytes(), decision.spans, whole)
+                if link is not None and not decision.has_specials:
+                    self._learn(link, data, frames, chunks)
                 if whole is None:
                     return decision.out[decision.acknowledgements :].tobytes(), 0, promised
                 return whole, decision.acknowledgements, promised
@@ -255,6 +266,19 @@ class Tick:
         found = iter(publishing.decide(self.state, [message for message in read if message is not None]))
         later = [None if message is None else next(found) for message in read]
         return _acknowledgements(frames[frames["qos"] == 1]), 0, [*(promised or [None] * decided), *later]
+
+    def _learn(self, link: Link, data: Bytes, frames: Rows, chunks: Rows) -> None:
+        """Remembers who gets a message like the first of these that came before already."""
+        if len(frames) > MOST_STRAIGHT:
+            return
+        at = self._straight.to_learn(link, data.tobytes())
+        if at is None:
+            return
+        one = frames[frames["start"] == at]
+        decision = self.compiled.decide(data, one, chunks, self.slots) if len(one) else None
+        if decision is not None and decision.decided and not decision.has_specials:
+            message = data[at : int(one["end"][0])].tobytes()
+            self._straight.learn(link, message, decision.spans, decision.out.tobytes())
 
     def _with_handed(self, promised: list[Promise | None]) -> list[Promise | None]:
         """The promises of messages, each of which also waits for members of groups that are elsewhere."""
@@ -270,10 +294,13 @@ class Tick:
 
     def hand_out(
         self, decision: Decision, specials: list[int], data: Bytes, frames: Rows, chunks: Rows, came: Came
-    ) -> None:
-        """Gives clients what a decision about events of a neighbour has for them."""
+    ) -> list[tuple[int, Promise]]:
+        """Gives clients what a decision about events of a neighbour has for them. Returns the promises of messages that
+        others have to have first, by their places."""
         whole = decision.out.tobytes() if len(decision.out) <= FEW * len(decision.spans) else decision.out.data
         self._hand_out(decision, whole, specials, data, frames, chunks, came)
+        handed, self._handed = self._handed, []
+        return handed
 
     def _hand_out(
         self,
@@ -398,6 +425,8 @@ class Tick:
             self._decide(array, frames, chunks)
         publishing.decide(self.state, [self._message(array, frames[0], chunks)])
         assert frames.dtype == FRAME
+        index = FilterIndex()
+        index.remove(index.add(topic_filter("a/+")))
 
     def slots(self) -> Rows:
         """What kernels know of sessions, groups and neighbours."""
@@ -411,6 +440,11 @@ class Tick:
         asked = subscription.asked
         special = not isinstance(subscription.holder, Session) or subscription.identifier or asked.no_local
         return asked.qos | (SPECIAL if special else 0) | (AS_PUBLISHED if asked.retain_as_published else 0)
+
+
+def _of_acknowledged(frames: Rows, promises: Sequence[Promise | None]) -> list[Promise | None]:
+    """The promises of those messages that are acknowledged."""
+    return [promise for qos, promise in zip(frames["qos"].tolist(), promises, strict=False) if qos]
 
 
 def _acknowledgements(frames: Rows) -> bytes:

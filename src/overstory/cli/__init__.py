@@ -13,20 +13,25 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
+from overstory.cli import apply as apply_command
 from overstory.cli import bench as bench_command
 from overstory.cli import broker as broker_command
 from overstory.cli import bursts as bursts_command
 from overstory.cli import clusters as clusters_command
+from overstory.cli import coordinate as coordinate_command
 from overstory.cli import demo as demo_command
 from overstory.cli import diff as diff_command
 from overstory.cli import explain as explain_command
 from overstory.cli import filter as filter_command
 from overstory.cli import lab as lab_command
+from overstory.cli import observe as observe_command
+from overstory.cli import operate as operate_command
 from overstory.cli import plan as plan_command
 from overstory.cli import pub as pub_command
 from overstory.cli import scenario as scenario_command
 from overstory.cli import sub as sub_command
 from overstory.cli import top as top_command
+from overstory.cli import topics as topics_command
 from overstory.cli import trace as trace_command
 from overstory.cli import up as up_command
 from overstory.cli.output import print_error
@@ -43,10 +48,15 @@ COMMANDS = (
     explain_command,
     bursts_command,
     clusters_command,
+    topics_command,
     lab_command,
     filter_command,
     broker_command,
     up_command,
+    observe_command,
+    coordinate_command,
+    apply_command,
+    operate_command,
     top_command,
     trace_command,
     pub_command,
@@ -76,7 +86,7 @@ class Arguments(argparse.ArgumentParser):
         """Of several words one must be meant: a command, an action, a kind."""
         if action.choices is not None and value not in action.choices:
             known = ", ".join(map(str, action.choices))
-            what = action.metavar or "/".join(action.option_strings)
+            what = "/".join(action.option_strings) or action.metavar
             self.error(f"{what} '{value}' is not known{near_words(str(value), action.choices)}; there are {known}")
 
     def error(self, message: str) -> NoReturn:

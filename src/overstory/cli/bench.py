@@ -13,6 +13,8 @@ from overstory.cli.output import print_json
 from overstory.cli.pub import URL
 from overstory.errors import OverstoryError
 
+FAILED = 1  # the exit code
+
 
 class WrongDeliveryError(OverstoryError):
     """The broker delivered something else than the filters say."""
@@ -38,7 +40,7 @@ def add_to(commands: Any) -> None:
     bench.set_defaults(run=run_bench)
 
 
-def run_bench(arguments: argparse.Namespace) -> None:
+def run_bench(arguments: argparse.Namespace) -> int:
     from overstory.cli.watching import HOST, read_network, wait_until_quiet
     from overstory.client.trial import Settings, Trial
 
@@ -58,13 +60,17 @@ def run_bench(arguments: argparse.Namespace) -> None:
 
     print(f"sending {settings.messages:,} messages to {settings.subscribers:,} subscribers …", file=sys.stderr)
     result = asyncio.run(work())
-    if arguments.json:
-        print_json(msgspec.to_builtins(result))
-    else:
-        print(f"messages    {result.messages:,} in {result.seconds:,.2f} s: {result.rate:,.0f} a second")
-        print(f"deliveries  {result.deliveries:,}")
-        print("latency     " + ", ".join(f"{name} {value:,.2f} ms" for name, value in result.latency.items()))
-        print(f"checked     {result.missing:,} missing, {result.unwanted:,} unwanted, {result.repeated:,} repeated")
     wrong = result.missing + result.unwanted + (result.repeated if settings.qos != 1 else 0)
-    if arguments.verify and wrong:
-        raise WrongDeliveryError(f"{wrong:,} deliveries are not as the filters say; run it again with another --seed")
+    problem = f"{wrong:,} deliveries are not as the filters say; run it again with another --seed"
+    fails = arguments.verify and wrong > 0
+    if arguments.json:
+        error = {"error": {"kind": WrongDeliveryError.__name__, "problem": problem}} if fails else {}
+        print_json({**msgspec.to_builtins(result), **error})
+        return FAILED if fails else 0
+    print(f"messages    {result.messages:,} in {result.seconds:,.2f} s: {result.rate:,.0f} a second")
+    print(f"deliveries  {result.deliveries:,}")
+    print("latency     " + ", ".join(f"{name} {value:,.2f} ms" for name, value in result.latency.items()))
+    print(f"checked     {result.missing:,} missing, {result.unwanted:,} unwanted, {result.repeated:,} repeated")
+    if fails:
+        raise WrongDeliveryError(problem)
+    return 0

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overstory.cli.explain_client import client_for_programs, client_in_words
+from overstory.cli.explain_decisions import are_in, explain_decisions
 from overstory.cli.explain_moves import moves_in_words
 from overstory.cli.explain_savings import savings_for_programs, savings_in_words
 from overstory.cli.options import whole
@@ -50,7 +51,9 @@ def add_to(commands: Any) -> None:
         description="Says who made the plan and why: which subscriptions share which tree, which links are the "
         "dearest, and what the alternatives cost that the planner compared.",
     )
-    explain.add_argument("plan", metavar="PLAN", type=Path, help="the folder of the plan")
+    explain.add_argument(
+        "plan", metavar="PLAN", type=Path, help="the folder of the plan, or that of a coordinator: its decisions"
+    )
     explain.add_argument(
         "--client",
         type=whole(0, 2**63 - 1),
@@ -68,6 +71,9 @@ def add_to(commands: Any) -> None:
 
 
 def run_explain(arguments: argparse.Namespace) -> None:
+    if are_in(arguments.plan):
+        explain_decisions(arguments.plan, arguments.all, arguments.json)
+        return
     (plan,), names = plans_with_names([arguments.plan], arguments.scenario)
     if arguments.client is not None:
         _explain_client(plan, names, arguments)

@@ -29,6 +29,8 @@ from overstory.cli.options import SEED
 from overstory.cli.output import print_json
 from overstory.cli.planner_list import planner_list
 from overstory.cli.tables import WIDTH, percent, shown, shown_down, table
+from overstory.cli.topic_references import about_references, topic_references
+from overstory.control.observing import TODAY
 from overstory.errors import InfeasibleError, UsageError
 from overstory.model.folders import check_can_be_made
 from overstory.model.network import Network
@@ -239,17 +241,27 @@ def run_compare(arguments: argparse.Namespace) -> None:
     with pipeline_for(arguments) as pipeline:
         pipeline.validate(scenario)
         tried = [_compared(name, scenario, pipeline, given, arguments) for name in names]
+        tried += [_as_it_is(scenario, pipeline, arguments)] if (scenario.folder / TODAY).is_dir() else []
         set_up = set_up_of(pipeline)
         warnings = warnings_of(pipeline, scenario)
-    results, failed = ranked(tried)
+        results, failed = ranked(tried)
+        references = topic_references(results, scenario, pipeline)
     if arguments.report is not None:
         write_page(arguments.report, scenario, [result.view for result in results], command_line())
     if arguments.json:
         plans: list[object] = [result_as_dict(result) for result in results]
         plans += [{"planner": each.name, "exceeded": [each.reason]} for each in failed]
-        print_json({"scenario": str(arguments.scenario), "plans": plans, "set_up": set_up, "warnings": warnings})
+        told: dict[str, object] = {
+            "scenario": str(arguments.scenario),
+            "plans": plans,
+            "set_up": set_up,
+            "warnings": warnings,
+        }
+        print_json(told | ({"references": references} if references else {}))
     else:
         print(results_table(results, failed=failed))
+        for line in about_references(results, references):
+            print(line)
         print(about_results(results, set_up, scenario.settings.currency))
         for line in [*warnings, *about_limits(results, failed)]:
             print(f"  ! {line}")
@@ -305,6 +317,12 @@ def _compared(
 ) -> Scored | Failed:
     asked = Asked(given, arguments.seed, arguments.bound_effort, Control.asked(arguments))
     return tried_with(name, scenario, pipeline, asked)
+
+
+def _as_it_is(scenario: Scenario, pipeline: Pipeline, arguments: argparse.Namespace) -> Scored:
+    """The plan that a running network used when it was observed."""
+    plan, watch = plan_for(scenario.folder / TODAY, scenario), pipeline.clock.watch()
+    return scored(TODAY, scenario, plan, pipeline, arguments.bound_effort, watch, Control.asked(arguments))
 
 
 class Asked(NamedTuple):

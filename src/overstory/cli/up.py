@@ -20,7 +20,7 @@ from overstory.cli.engine import add_options, pipeline_for, plan_for, planned
 from overstory.cli.options import whole
 from overstory.cli.output import print_json
 from overstory.cli.tables import table
-from overstory.cli.watching import Watch, network_file, write_network
+from overstory.cli.watching import HOST, Watch, network_file, write_network
 from overstory.errors import OverstoryError
 from overstory.lab.live import Network
 from overstory.lab.rehearsal import Rehearsal, Rehearsed, plan_for_sized, rehearse, sized, types_of, wanted
@@ -197,10 +197,11 @@ def _watch(network: Network, scenario: Scenario, arguments: argparse.Namespace, 
     """Shows the network until it is interrupted."""
     names = scenario.broker_names
     addresses = {str(broker): "{}:{}".format(*network.address(broker)) for broker in network.ports}
+    url = f"http://{HOST}:{next(iter(network.ports.values())).monitor}"
     if arguments.json:
-        print_json({"brokers": addresses, "network": str(network_file(folder))})
+        print_json({"brokers": addresses, "network": str(network_file(folder)), "url": url})
     else:
-        print(f"see it with: overstory top {folder}")
+        print(f"see it with: overstory top {folder}\napply another plan with: overstory apply PLAN --to {url}")
     sys.stdout.flush()
     watch, ends = Watch(names), time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
     stopped: list[int] = []

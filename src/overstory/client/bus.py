@@ -4,7 +4,8 @@
 message may then arrive twice. ``subscribe`` gives the events that match a filter. Where the broker knows no
 expressions, the bus asks for the topics and filters by itself. If the connection is lost, the bus reconnects,
 subscribes again, and says so to nobody; only when it has tried for ``patience`` seconds, readers and publishers get a
-``DisconnectedError``.
+``DisconnectedError``. If the broker sends it to another one (MQTT 5's redirection), the bus goes there at once, and its
+session with it: nothing is subscribed or published again.
 """
 
 import asyncio
@@ -19,10 +20,11 @@ from overstory.client.connection import Connection, open_connection
 from overstory.client.event import Event
 from overstory.client.subscriptions import Subscription
 from overstory.errors import DisconnectedError, ProtocolError, UsageError
-from overstory.wire.packets import Connect, Properties, Publish, SubAck, Subscribe, Unsubscribe
-from overstory.wire.topics import FILTERS
+from overstory.wire.packets import MQTT_5, ConnAck, Connect, Properties, Publish, SubAck, Subscribe, Unsubscribe
+from overstory.wire.topics import FILTERS, FOLLOWS
 
 PORT = 1883
+MOST_MOVES = 5  # in a row
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds between attempts to reconnect
 
 
@@ -72,17 +74,46 @@ class Bus:
         self._closing = False
         self._again: asyncio.Task[None] | None = None
         self.knows_expressions = False
+        self.address = options.host, options.port  # of the broker that it is at, or tries to be
+        self.moves = 0  # how often a broker has sent it to another one
+        self._client_id = options.client_id
+        self._old: Connection | None = None  # that the broker ended to send the bus elsewhere
 
     async def open(self) -> None:
         """Connects to the broker. Raises a ``DisconnectedError`` or, if the broker refuses, a ``ProtocolError``."""
-        options = self._options
-        made = await open_connection(options.host, options.port, {}, lambda: Connection(self._come, self._lost))
-        answer = await made.open(Connect(options.client_id, keep_alive=options.keep_alive))
+        for _ in range(MOST_MOVES):
+            made = await open_connection(*self.address, {}, lambda: Connection(self._come, self._lost))
+            if self._old is not None:
+                made.succeed(self._old)
+            clean, properties = self._old is None, {"user_properties": [FOLLOWS]}
+            packet = Connect(self._client_id, MQTT_5, clean, self._options.keep_alive, properties=properties)
+            try:
+                answer = await made.open(packet)
+            except ProtocolError:
+                if made.moved_to is None:
+                    raise
+                self._go_to(made.moved_to)
+                continue
+            await self._opened(made, answer)
+            return
+        raise DisconnectedError("brokers send this client from one to the other")
+
+    async def _opened(self, made: Connection, answer: ConnAck) -> None:
+        """The broker has let the bus in: it goes on with its session, or subscribes again."""
         self.knows_expressions = FILTERS in answer.properties.get("user_properties", ())
-        self._connection = made
-        for text in dict.fromkeys(self._asked(subscription) for subscription in self._subscriptions):
-            await self._subscribe(made, text)
+        self._client_id = answer.properties.get("assigned_client_id", self._client_id)
+        moved, self._old, self._connection = self._old is not None, None, made
+        if moved:
+            made.go_on(answer.session_present)
+        if not (moved and answer.session_present):
+            for text in dict.fromkeys(self._asked(subscription) for subscription in self._subscriptions):
+                await self._subscribe(made, text)
         self._ready.set()
+
+    def _go_to(self, address: str) -> None:
+        """The broker sends the bus elsewhere."""
+        self.moves += 1
+        self.address = address_of(address)
 
     async def close(self) -> None:
         """Disconnects from the broker."""
@@ -172,20 +203,32 @@ class Bus:
     def _lost(self, error: DisconnectedError) -> None:
         self._ready.clear()
         if not self._closing and self._connection is not None:
+            if self._connection.moved_to is not None:
+                self._old = self._connection
+                self._go_to(self._connection.moved_to)
             self._again = asyncio.get_running_loop().create_task(self._reconnect(error))
+
+    def _give_up_moving(self) -> None:
+        """Where the broker has sent the bus it was not let in: it goes back to where it began."""
+        if self._old is not None:
+            self._old.abandon()
+            self._old = None
+        self.address = self._options.host, self._options.port
 
     async def _reconnect(self, error: DisconnectedError | ProtocolError) -> None:
         """Tries again and again, ever more slowly, until the patience ends."""
         until, pause = time.monotonic() + self._options.patience, FIRST_PAUSE
         self._connection = None
         while time.monotonic() < until:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            if self._old is None:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
             try:
                 await self.open()
                 return
             except (DisconnectedError, ProtocolError) as last:
                 self._connection, error = None, last
+                self._give_up_moving()
         self._failed = error
         ended = error if isinstance(error, DisconnectedError) else DisconnectedError(str(error))
         for subscription in self._subscriptions:

@@ -1,12 +1,17 @@
 """One connection to a broker: packets out, answers in. Once it is gone, whoever waits is told, and it has had its day.
 
 Messages of QoS 2 that come are passed on when they come first, and once.
+
+A broker may send its client elsewhere (``moved_to``). Then the next connection goes on where this one has stopped
+(``succeed``): whoever waits for an answer waits on, and what was not acknowledged is sent again there.
 """
 
 import asyncio
 import os
 from collections.abc import Callable
 from typing import Any, cast
+
+import msgspec
 
 from overstory.errors import DisconnectedError, ProtocolError
 from overstory.wire.decode import FOR_CLIENT, decode, packet_size
@@ -31,6 +36,7 @@ from overstory.wire.packets import (
 )
 
 MOST_IDS = 65535
+REFERENCE = "server_reference"
 Answer = Ack | SubAck | UnsubAck
 
 
@@ -43,7 +49,10 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._welcome: asyncio.Future[ConnAck] = loop.create_future()
         self._answers: dict[int, asyncio.Future[Answer]] = {}
+        self._unanswered: dict[int, Packet] = {}  # messages that were sent and are not acknowledged in full
         self._received: set[int] = set()  # of QoS 2, not released yet
+        self._successor: Connection | None = None
+        self.moved_to: str | None = None  # the address of the broker that the client is to go to
         self._next_id = 0
         self._writable = asyncio.Event()
         self._writable.set()
@@ -59,6 +68,7 @@ class Connection(asyncio.Protocol):
         """Sends CONNECT. Raises a ``ProtocolError`` if the broker refuses, a ``DisconnectedError`` if it goes away."""
         self._write(packet)
         answer = await self._welcome
+        self.moved_to = answer.properties.get(REFERENCE)
         if answer.code:
             raise ProtocolError(answer.code, str(answer.properties.get("reason_str", "the broker refuses")))
         self._window = asyncio.Semaphore(answer.properties.get("receive_max", MOST_IDS))
@@ -87,20 +97,43 @@ class Connection(asyncio.Protocol):
             self._write(make(0))
             return
         async with self._window:
-            answer = await self.ask(make)
+            answer = await self.ask(lambda packet_id: self._noted(make(packet_id)))
             assert isinstance(answer, Ack)
+            self._unanswered.pop(answer.packet_id, None)
             if answer.code >= Code.UNSPECIFIED:
                 raise ProtocolError(answer.code, str(answer.properties.get("reason_str", "the broker refuses")))
             if qos == 2:
                 await self._complete(answer.packet_id)
 
+    def _noted(self, packet: Publish) -> Publish:
+        self._unanswered[packet.packet_id] = packet
+        return packet
+
+    def succeed(self, old: "Connection") -> None:
+        """Takes over what an earlier connection of the same session was in the middle of. To be called before
+        ``open``; ``go_on`` sends it again afterwards."""
+        old._successor = self
+        self._answers, self._unanswered, self._received = old._answers, old._unanswered, old._received
+        self._next_id = old._next_id
+
+    def go_on(self, session_present: bool) -> None:
+        """Sends again what was not acknowledged. Without a session whoever waits is told that it was lost."""
+        if not session_present:
+            self._received.clear()
+            self._unanswered.clear()
+            self._fail(DisconnectedError("the session is gone"))
+        for packet in list(self._unanswered.values()):
+            self._write(msgspec.structs.replace(packet, duplicate=True) if isinstance(packet, Publish) else packet)
+
     async def _complete(self, packet_id: int) -> None:
         done = self._answers[packet_id] = asyncio.get_running_loop().create_future()
+        self._unanswered[packet_id] = Ack(PUBREL, packet_id)
         try:
             self._write(Ack(PUBREL, packet_id))
             await done
         finally:
             self._answers.pop(packet_id, None)
+            self._unanswered.pop(packet_id, None)
 
     def close(self) -> None:
         """Sends DISCONNECT and closes the connection."""
@@ -141,12 +174,24 @@ class Connection(asyncio.Protocol):
         self._writable.set()
         if self._ping is not None:
             self._ping.cancel()
-        waiting: list[asyncio.Future[Any]] = [self._welcome, *self._answers.values()]
+        if not self._welcome.done():
+            self._welcome.set_exception(self.lost)
+            self._welcome.exception()
+        if self.moved_to is None:
+            self._fail(self.lost)
+        self._on_lost(self.lost)
+
+    def _fail(self, error: DisconnectedError) -> None:
+        """Tells everybody who waits for an answer that none comes."""
+        waiting: list[asyncio.Future[Any]] = list(self._answers.values())
         for answer in waiting:
             if not answer.done():
-                answer.set_exception(self.lost)
+                answer.set_exception(error)
                 answer.exception()  # whoever has stopped waiting need not be told
-        self._on_lost(self.lost)
+
+    def abandon(self) -> None:
+        """Nobody goes on where this connection has stopped."""
+        self._fail(self.lost or DisconnectedError("the connection was given up"))
 
     def _take(self, packet: Packet) -> None:
         if isinstance(packet, Publish):
@@ -162,6 +207,8 @@ class Connection(asyncio.Protocol):
             self._welcome.set_result(packet)
         elif isinstance(packet, Disconnect):
             self._reason = str(packet.properties.get("reason_str", f"reason code 0x{packet.code:02X}"))
+            if packet.code in (Code.USE_ANOTHER_SERVER, Code.SERVER_MOVED):
+                self.moved_to = packet.properties.get(REFERENCE)
             self.transport.close()
         elif not isinstance(packet, PingResp):
             raise ProtocolError(Code.PROTOCOL_ERROR, f"a broker may not send {type(packet).__name__} now")
@@ -176,6 +223,9 @@ class Connection(asyncio.Protocol):
             self._write(Ack(PUBREC, packet.packet_id))
 
     def _write(self, packet: Packet) -> None:
+        if self.lost is not None and self._successor is not None:
+            self._successor._write(packet)
+            return
         if self.lost is not None:
             raise self.lost
         self.transport.write(encode(packet))

@@ -56,13 +56,13 @@ class Rows(NamedTuple):
 
 @kernel
 def decide(*arrays: Array) -> tuple[Array, Array]:
-    """Given a Store, a Scratch, a Table, the slots, which flows the kinds of messages serve, what an index wants and
-    its names, the bytes, the frames, the chunks and two scratch arrays: the report and the bytes to be written.
+    """Given a Store, a Scratch, a Table, what an index wants and its names, two scratch arrays, the slots, which flows
+    the kinds of messages serve, the bytes, the frames and the chunks: the report and the bytes to be written.
 
     All in one, since for a single message it is the calls that take most of the time.
     """
     store, scratch, table = Store(*arrays[0:10]), Scratch(*arrays[10:13]), Table(*arrays[13:20])
-    slots, served, wanted, names, data, frames, chunks, floats, counter = arrays[20:29]
+    wanted, names, floats, counter, slots, served, data, frames, chunks = arrays[20:29]
     firsts, kinds = alike(data, frames, wanted[WITH_PROPERTIES] > 0)
     cells, read = cells_of(data, frames, firsts, wanted, names, floats)
     offsets, found = match(store, encode(store, cells), scratch)

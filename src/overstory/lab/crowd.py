@@ -5,6 +5,7 @@ they, is what is measured. The payload of an event is its id, in eight bytes.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -142,6 +143,17 @@ def taken_apart(data: bytes) -> tuple[NDArray[np.int64], list[Packet], int]:
     return np.concatenate(found), others, len(data) - at
 
 
+def distinct(filters: Sequence[str]) -> list[str]:
+    """Texts of the same filters, no two of them alike: to MQTT, a client that subscribes to the same text again changes
+    the options of its subscription, while a scenario may have it twice."""
+    times: Counter[str] = Counter()
+    found = []
+    for text in filters:
+        found.append("(" * times[text] + text + ")" * times[text])
+        times[text] += 1
+    return found
+
+
 class Crowd:
     """The clients of a scenario, by their ids."""
 
@@ -165,10 +177,13 @@ class Crowd:
     async def subscribe(self, id_: int, wishes: Sequence[Wish]) -> None:
         """Makes the subscriptions of one client. Raises a ``DisconnectedError`` if one is refused."""
         client, packets = self.clients[id_], 0
-        for at in range(0, len(wishes), TOGETHER):
-            asked = [Asked(f"#?{wish.filter}", wish.qos, wish.no_local) for wish in wishes[at : at + TOGETHER]]
+        each = [
+            Asked(f"#?{text}", wish.qos, wish.no_local)
+            for text, wish in zip(distinct([wish.filter for wish in wishes]), wishes, strict=True)
+        ]
+        for at in range(0, len(each), TOGETHER):
             packets += 1
-            client.send(Subscribe(packets, tuple(asked)))
+            client.send(Subscribe(packets, tuple(each[at : at + TOGETHER])))
         if packets:
             answers = await client.hear(SubAck, packets)
             refused = [answer for answer in answers if isinstance(answer, SubAck) and max(answer.codes) > 2]

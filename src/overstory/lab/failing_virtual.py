@@ -1,12 +1,22 @@
-"""Failures by seed in the simulator: the product's brokers under a clock of their own, thousands of schedules."""
+"""Failures by seed in the simulator: the product's brokers under a clock of their own, thousands of schedules.
+
+The events of a *steered* line are in a flow of ``paths`` or ``steiner``, whose frames are numbered. Every second such
+line is closed to a ring: then a link that is cut leaves another way, and a broker that is killed leaves none.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
 
 from overstory.broker.fabric import Place
-from overstory.broker.places import neighbours_of, next_hops
+from overstory.broker.places import Who, neighbours_of, next_hops
 from overstory.broker.reports import rows_of
 from overstory.lab.failures import CUT, HUNG, KILLED, SLOW, STORM, TOPICS, Outcome, Schedule, fresh_tables, judged
 from overstory.lab.steady import Steady
 from overstory.lab.virtual import STEP, VirtualNetwork
-from overstory.routing.share import Share, tree_shares
+from overstory.model.tables import PATHS, STEINER
+from overstory.routing.messages import LATE
+from overstory.routing.share import FlowShare, Member, Share, tree_shares
 from overstory.wire.packets import Asked
 from overstory.wire.topics import filter_of, read_filter
 
@@ -14,6 +24,11 @@ PATIENCE = 120.0  # seconds of virtual time until a network has to be quiet
 PAUSE = 3.0  # seconds by which bytes are late on a slow link, at most
 FEW = 300  # subscriptions of a storm
 TOGETHER = 50  # events of a publisher that are not acknowledged
+SUBSCRIBER, PLANNED = (
+    1_000_000,
+    {qos: 1_000_000 + qos for qos in TOPICS},
+)  # the plan's client, and its subscriptions by QoS
+STEERED = 1  # the flow
 
 
 class NotQuietError(AssertionError):
@@ -23,10 +38,12 @@ class NotQuietError(AssertionError):
 class VirtualLine:
     """Brokers in a line, a client that publishes at the first and one that subscribes at the last."""
 
-    def __init__(self, brokers: int, seed: int, durable: bool) -> None:
+    def __init__(self, brokers: int, seed: int, durable: bool, steered: bool = False) -> None:
         shares = tree_shares([(u, u + 1) for u in range(brokers - 1)], epoch=1)
-        self.shares = shares
-        self.network = VirtualNetwork(places_in(shares), seed, durable, kernels=seed % 2 == 0)
+        self.shares = steered_shares(shares, seed) if steered else shares
+        self.is_steered = steered
+        who = WHO if steered else Who({}, {})
+        self.network = VirtualNetwork(places_in(self.shares), seed, durable, kernels=seed % 2 == 0, who=who)
         asked = tuple(Asked(topic, qos) for qos, topic in TOPICS.items())
         self.publisher, self.subscriber = Steady("publisher"), Steady("subscriber", asked)
         self.storm = Steady("storm", tuple(Asked(f"storm/{number}", 1) for number in range(FEW)))
@@ -92,7 +109,7 @@ class VirtualLine:
 
     def _tables_differ(self, schedule: Schedule) -> bool:
         last = max(self.shares)
-        wanted = {last: [filter_of(read_filter(topic)) for topic in TOPICS.values()]}
+        wanted = {} if self.is_steered else {last: [filter_of(read_filter(topic)) for topic in TOPICS.values()]}
         if schedule.kind == STORM:
             wanted[schedule.victim] = [
                 *wanted.get(schedule.victim, ()),
@@ -100,6 +117,34 @@ class VirtualLine:
             ]
         fresh = fresh_tables(self.shares, wanted)
         return any(rows_of(self.network.brokers[broker].state.router) != rows for broker, rows in fresh.items())
+
+
+WHO = Who(
+    {"subscriber": SUBSCRIBER},
+    {SUBSCRIBER: [(PLANNED[qos], str(filter_of(read_filter(topic))), False) for qos, topic in TOPICS.items()]},
+)
+
+
+def steered_shares(shares: Mapping[int, Share], seed: int) -> dict[int, Share]:
+    """The shares of a line with a steered flow for what the subscriber at its last broker wants."""
+    last = max(shares)
+    pairs = [(u, u + 1) for u in range(last)] + ([(0, last)] if seed // 2 % 2 else [])
+    kind, prices = (PATHS, STEINER)[seed // 4 % 2], {end: 1.0 for u, v in pairs for end in ((u, v), (v, u))}
+    wanted = {qos: filter_of(read_filter(topic)) for qos, topic in TOPICS.items()}
+    members = tuple(Member(STEERED, PLANNED[qos], SUBSCRIBER, filter_) for qos, filter_ in wanted.items())
+    made = {}
+    for broker, share in shares.items():
+        late = share.flows[LATE]
+        flow = FlowShare(STEERED, late.events, late.neighbours, kind=kind, ordered=True)
+        made[broker] = msgspec.structs.replace(
+            share,
+            flows={**share.flows, STEERED: flow},
+            members=members if broker == last else (),
+            planned=dict.fromkeys(PLANNED.values(), 0),
+            prices=prices,
+            clients=frozenset({SUBSCRIBER} if broker == last else ()),
+        )
+    return made
 
 
 def places_in(shares: dict[int, Share]) -> dict[int, Place]:
@@ -115,10 +160,10 @@ def schedule_of(seed: int) -> Schedule:
     return Schedule.drawn(seed, _brokers(seed), _has_disks(seed), events=40)
 
 
-def simulated(seed: int) -> tuple[Schedule, Outcome]:
+def simulated(seed: int, steered: bool = False) -> tuple[Schedule, Outcome]:
     """Draws a schedule by its seed, and lets it happen. Raises a ``NotQuietError`` if the network does not recover."""
     schedule = schedule_of(seed)
-    return schedule, VirtualLine(_brokers(seed), seed, _has_disks(seed)).run(schedule)
+    return schedule, VirtualLine(_brokers(seed), seed, _has_disks(seed), steered).run(schedule)
 
 
 def _brokers(seed: int) -> int:

@@ -18,13 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.broker.places import places_of
+from overstory.filters import parse_filter
 from overstory.lab.counting import CountingWiring
 from overstory.lab.crowd import Client, Crowd, Wish, publish_of, taken_apart
 from overstory.lab.lines import written_tree
 from overstory.lab.live import Network
 from overstory.lab.simulator.topology import Topology
 from overstory.lab.simulator.workload import Subscriptions, far_reaching, make_publications, make_subscriptions
-from overstory.model.plan import read_plan
+from overstory.model.plan import EVERYTHING, read_plan
 from overstory.model.scenario import read_scenario
 from overstory.routing.policies import make_policy
 from overstory.wire.packets import Unsubscribe
@@ -213,13 +214,16 @@ def _simulated(scenario: Path, plan: Path, policy: str, inputs: Inputs, sizes: S
         wiring.do(broker, wiring.routers[broker].subscribe(1000 + broker, number, 0, inputs.made.filter(number)))
         wiring.settle()
     joined = wiring.counted().total
+    wiring.do(PUBLISHER, wiring.routers[PUBLISHER].advertise(PUBLISHER, PUBLISHER, 1, parse_filter(EVERYTHING)))
+    wiring.settle()
+    wiring.counted()  # the advertisement is no entry
     for event, value in enumerate(inputs.values):
         if event == sizes.events:
             for number in inputs.roots:
                 broker = int(inputs.made.broker[number])
                 wiring.do(broker, wiring.routers[broker].unsubscribe(1000 + broker, number, 0))
                 wiring.settle()
-        wiring.publish(PUBLISHER, 1000 + PUBLISHER, event, {"topic": "event", "x": value})
+        wiring.publish(PUBLISHER, 1000 + PUBLISHER, event, {"topic": "event", "x": value}, PUBLISHER)
         wiring.settle()
     return {
         "predicted_to_join": joined,

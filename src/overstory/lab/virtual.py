@@ -22,7 +22,7 @@ from overstory.broker.identities import Store, recall, recall_network
 from overstory.broker.joining import Joining
 from overstory.broker.journal import Batch
 from overstory.broker.link import Link
-from overstory.broker.places import Who
+from overstory.broker.places import Who, introduce
 from overstory.broker.state import State
 from overstory.broker.tick import Tick
 from overstory.errors import LinkError
@@ -41,14 +41,17 @@ Wire = tuple[int, int]
 class VirtualBroker:
     """One broker between two kills."""
 
-    def __init__(self, config: Config, place: Place, store: Store | None, now: float, kernels: bool) -> None:
-        joining = Joining(place, NOBODY, {})
+    def __init__(
+        self, config: Config, place: Place, store: Store | None, now: float, kernels: bool, who: Who = NOBODY
+    ) -> None:
+        joining = Joining(place, who, {})
         counter = 0 if store is None else store.meta("counter")
         self.store = store
         self.state = State(config, store is not None, now, counter, router=joining.router(config, now))
         if store is not None:
             recall(self.state, store)
         self.fabric = self.state.fabric = Fabric(self.state, place, config.window)
+        introduce(self.state, place, who)
         self.fabric.start()
         if store is not None:
             recall_network(self.state, store)
@@ -94,6 +97,7 @@ class VirtualBroker:
             and not self.core.chores
             and not self.tick.pending
             and not any(link.waiting_bytes for link in self.fabric.neighbours.values())
+            and not len(self.fabric.stranding)
         )
 
 
@@ -107,8 +111,10 @@ class Attached(NamedTuple):
 class VirtualNetwork:
     """Brokers, wires and clients."""
 
-    def __init__(self, places: Mapping[int, Place], seed: int, durable: bool, kernels: bool = True) -> None:
-        self.places, self.dice, self.kernels = dict(places), random.Random(seed), kernels
+    def __init__(
+        self, places: Mapping[int, Place], seed: int, durable: bool, kernels: bool = True, who: Who = NOBODY
+    ) -> None:
+        self.places, self.dice, self.kernels, self.who = dict(places), random.Random(seed), kernels, who
         self.now, self._steps = BEGINNING, 0
         self.stores = {broker: Store(":memory:") if durable else None for broker in places}
         self.brokers: dict[int, VirtualBroker] = {}
@@ -134,7 +140,7 @@ class VirtualNetwork:
         place = self.places[broker]
         place = self.places[broker] = msgspec.structs.replace(place, incarnation=place.incarnation + 1)
         store = self.stores[broker]
-        self.brokers[broker] = VirtualBroker(Config(number=broker), place, store, self.now, self.kernels)
+        self.brokers[broker] = VirtualBroker(Config(number=broker), place, store, self.now, self.kernels, self.who)
         self.brokers[broker].lost = dict.fromkeys(place.neighbours, self.now)
 
     def kill(self, broker: int) -> None:

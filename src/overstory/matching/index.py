@@ -84,6 +84,11 @@ class FilterIndex(Matcher):
         return self._filing.store
 
     @property
+    def growth(self) -> int:
+        """How often the arrays were replaced by longer ones."""
+        return self._filing.growth
+
+    @property
     def scratch(self) -> Scratch:
         """Memory for a match. It grows with the tables that it goes with."""
         if self._scratch_growth != self._filing.growth:

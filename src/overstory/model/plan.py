@@ -71,6 +71,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unmet: tuple[str, ...] = ()  # what was asked for and not reached, in words: then this is the best that was found
     attaching: dict[str, list[float]] = {}  # what moving clients saves, where the planner told: see ATTACHING
     steering: dict[str, float] = {}  # what steering saves and takes, where the planner chose to steer: see STEERING
+    network: str = ""  # the fingerprint of the brokers and links that it is for
 
 
 @dataclass(frozen=True, eq=False)

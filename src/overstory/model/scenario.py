@@ -84,6 +84,12 @@ class Scenario:
         return _names(self.brokers)
 
     @cached_property
+    def network_fingerprint(self) -> str:
+        """Of the brokers and the links alone: plans of one network can follow each other on running brokers."""
+        digest = hashlib.sha256(fingerprint_of(self.brokers) + fingerprint_of(self.links))
+        return digest.hexdigest()[:32]
+
+    @cached_property
     def fingerprint(self) -> str:
         """Of the tables, in whatever order their rows are, the events as they are in their file, and the settings.
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 USUAL = r"^topic (IN \('[^']*'(, '[^']*')*\)|= '[^']*')$"
+SURELY_WITHIN = 16_000  # bytes: a list of topics of this length has no more characters and tokens than a filter may
 MOST_NAMED = 20  # problems
 
 
@@ -45,6 +46,13 @@ class Partners(NamedTuple):
 
     topics: Ints
     shared: Ints
+
+
+def all_plain(filters: pa.ChunkedArray) -> bool:
+    """Whether all filters are lists of topics in the usual spelling, within all limits: then each of them parses, and
+    none has to be read into boxes to know that."""
+    short = pc.less_equal(pc.binary_length(filters), SURELY_WITHIN)
+    return bool(pc.all(pc.and_(short, pc.match_substring_regex(filters, USUAL)), skip_nulls=False).as_py())
 
 
 def wanted_topics(scenario: Scenario) -> tuple[Ints, pa.Array]:

@@ -71,7 +71,7 @@ def make_plan(
     check_parameters(name, given)
     tables = defaults.tables(scenario) if base is None else {each: getattr(base, each) for each in PLAN_TABLES}
     tables = {each: PLAN_TABLES[each].completed(rows) for each, rows in tables.items()}
-    header = Header(name, scenario.fingerprint, seed)
+    header = Header(name, scenario.fingerprint, seed, network=scenario.network_fingerprint)
     for planner in chain:
         taken = planner.parameters | {key: value for key, value in given.items() if key in planner.parameters}
         decided = planner.plan(scenario, pipeline, tables, taken, seed)

@@ -4,7 +4,9 @@
 2. In an ordered flow, each publishing broker numbers its events for this broker. One that comes too early waits for
    those before it. It is *released* once they have come, once ``MOST_WAITING`` wait, or after two leases: a number that
    does not come by then was lost on the way.
-3. When a publishing broker has restarted, its numbers begin at 0 again.
+3. When a publishing broker has restarted, its numbers begin at 0 again. Where ids of events tell incarnations (their
+   upper bits do, unless those are 0), the first event of the new one tells, if the news of links has not; and an event
+   of an older one, which was under way when its broker restarted, waits for none.
 """
 
 from typing import NamedTuple
@@ -17,6 +19,7 @@ from overstory.routing.steered_flows import Here, SteeredFlows
 
 MOST_WAITING, MOST_SEEN = 1024, 100_000
 NUMBERS = 1 << NUMBER_BITS
+INCARNATION_SHIFT = 32  # the bits of an event's id below its incarnation
 Source = tuple[int, int]  # a steered flow, by its place, and the publishing broker
 
 
@@ -37,6 +40,8 @@ class Arrivals:
         self._seen: dict[tuple[Source, int], float] = {}  # when each event came, by its id; the oldest is the first
         self._next: dict[Source, int] = {}  # numbers
         self._waiting: dict[Source, dict[int, Waiting]] = {}
+        self._incarnations: dict[Source, int] = {}  # of publishing brokers, as their events tell
+        self._passed: dict[Source, set[int]] = {}  # the last bits of numbers that have come out of turn
 
     def take(self, frames: Frames, here: Here, now: float) -> tuple[Here, list[Waiting]]:
         """What stays of these frames at once, and which others are released behind them."""
@@ -45,24 +50,48 @@ class Arrivals:
         for place in places.tolist():
             frame, flow = int(here.frames[place]), int(here.flows[place])
             source = (flow, int(frames.entries[frame]))
-            if not self._is_new(source, int(frames.ids[frame]), now):
-                stays[place] = False
-            elif not self._steered.ordered[flow]:
-                self._steered.arrive(*source)
-            else:
-                stays[place] = False
-                number = self._whole_number(source, int(here.numbers[place]))
-                if number == self._next[source] and not released:
-                    stays[place] = True
+            is_new = self._is_new(source, int(frames.ids[frame]), now)
+            incarnation = int(frames.ids[frame]) >> INCARNATION_SHIFT
+            stays[place] = is_new
+            if not self._steered.ordered[flow] or not is_new or self._is_older(source, incarnation):
+                if is_new:
                     self._steered.arrive(*source)
-                    self._next[source] += 1
-                    released += self._ready(source)
-                else:
-                    alone = frames.take(np.array([frame]), [frozenset({int(self._steered.numbers[flow])})], -1)
-                    alone.origins[:] = frames.origins[frame]
-                    self._waiting.setdefault(source, {})[number] = Waiting(alone, flow, now)
-                    released += self._ready(source)
+                if self._steered.ordered[flow]:
+                    released += self._passed_by(source, int(here.numbers[place]))
+                continue
+            released += self._begun(source, incarnation)
+            number = self._whole_number(source, int(here.numbers[place]))
+            stays[place] = number == self._next[source] and not released
+            if stays[place]:
+                self._steered.arrive(*source)
+                self._next[source] += 1
+            else:
+                alone = frames.take(np.array([frame]), [frozenset({int(self._steered.numbers[flow])})], -1)
+                alone.origins[:] = frames.origins[frame]
+                released += self._wait(source, number, Waiting(alone, flow, now))
+            released += self._ready(source)
         return here._replace(stays=stays), released
+
+    def _wait(self, source: Source, number: int, one: Waiting) -> list[Waiting]:
+        """An event has to wait. What waits under the same number, from before a restart, is released."""
+        waiting = self._waiting.setdefault(source, {})
+        before = [self._let_go(source, number)] if number in waiting else []
+        waiting[number] = one
+        if number < self._next[source]:
+            self._note(source, number)
+        return before
+
+    def _passed_by(self, source: Source, number: int) -> list[Waiting]:
+        """A number is not to be waited for: its event has come before, or from before a restart."""
+        self._note(source, self._whole_number(source, number))
+        return self._ready(source)
+
+    def _note(self, source: Source, number: int) -> None:
+        """Remembers that a number has come out of turn. It may be one of an incarnation that is not known of yet."""
+        passed = self._passed.setdefault(source, set())
+        passed.add(number % NUMBERS)
+        if len(passed) > MOST_WAITING:
+            passed.clear()
 
     def expire(self, old: float) -> list[Waiting]:
         """Forgets the events from before the time ``old``, and no longer waits for those that others wait for."""
@@ -75,15 +104,36 @@ class Arrivals:
                 released += self._ready(source)
         return released
 
-    def restarted(self, entry: int) -> list[Waiting]:
+    def restarted(self, entry: int, incarnation: int) -> list[Waiting]:
         """A publishing broker has restarted. What waits for its older numbers is released."""
         released: list[Waiting] = []
-        for source, waiting in self._waiting.items():
-            if source[1] == entry:
-                released += [self._let_go(source, number) for number in sorted(waiting)]
-        self._next = {source: number for source, number in self._next.items() if source[1] != entry}
         self._from_start = True
+        for source in [source for source in self._next if source[1] == entry]:
+            known = self._incarnations.get(source, 0)
+            if known and not self._is_older(source, incarnation):
+                released += self._begun(source, incarnation)
+            elif not known:
+                released += self._begin_anew(source)
         return released
+
+    def _is_older(self, source: Source, incarnation: int) -> bool:
+        """Whether a publishing broker has restarted since this incarnation."""
+        return incarnation < self._incarnations.get(source, 0)
+
+    def _begun(self, source: Source, incarnation: int) -> list[Waiting]:
+        """A publishing broker is in this incarnation. If it is a new one, what waits for older numbers is released."""
+        known = self._incarnations.get(source)
+        self._incarnations[source] = incarnation
+        if known is None or known == incarnation:
+            return []
+        released = self._begin_anew(source)
+        self._next[source] = 0
+        return released
+
+    def _begin_anew(self, source: Source) -> list[Waiting]:
+        """The numbers of a publishing broker begin anew."""
+        self._next.pop(source, None)
+        return [self._let_go(source, number) for number in sorted(self._waiting.get(source, ()))]
 
     @property
     def waiting(self) -> int:
@@ -113,8 +163,11 @@ class Arrivals:
             ready.append(self._let_go(source, number))  # it was not waited for
         if len(waiting) > MOST_WAITING:
             self._next[source] = min(waiting)
-        while self._next[source] in waiting:
-            ready.append(self._let_go(source, self._next[source]))
+        passed = self._passed.get(source, set())
+        while (number := self._next[source]) in waiting or number % NUMBERS in passed:
+            if number in waiting:
+                ready.append(self._let_go(source, number))
+            passed.discard(number % NUMBERS)
             self._next[source] += 1
         return ready
 

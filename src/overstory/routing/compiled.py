@@ -49,6 +49,7 @@ from overstory.routing.epoch import Epoch
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.router import Router
 from overstory.routing.steered_flows import SteeredFlows
+from overstory.routing.table import Table
 
 Ints = NDArray[np.int64]
 Rows = NDArray[Any]
@@ -60,19 +61,33 @@ NOT_SERVED = np.zeros((0, 0), np.uint8)  # stands for: all flows are served
 class Decision:
     """What becomes of a batch of messages."""
 
-    __slots__ = ("_compiled", "_epoch", "_found", "_header", "_kinds", "_report", "_size", "out", "spans", "specials")
+    __slots__ = ("_compiled", "_epoch", "_found", "_header", "_kinds", "_report", "_size", "out", "spans")
 
     def __init__(self, compiled: "Compiled", epoch: Epoch, size: int, report: Ints, out: NDArray[np.uint8]) -> None:
         self._compiled, self._epoch, self._size, self._report = compiled, epoch, size, report
         self._header = header = report[:MOST_AT_ONCE].tolist()
-        self._kinds: list[int] = []  # of the messages, once somebody asks
-        self._found: dict[tuple[int, int], list[int]] = {}  # what was said of a kind and a slot
+        self._kinds: list[int] | None = None  # of the messages, once somebody asks
         self.out = out
         end = HEADER + 3 * header[SLOTS]
         # Of each slot that gets bytes its number, and their begin and end
         self.spans: list[int] = header[HEADER:end] if end <= len(header) else report[HEADER:end].tolist()
-        # Of each message that a kernel cannot give to a slot its number, and the slot
-        self.specials: list[int] = report[end : end + 2 * header[SPECIALS]].tolist() if header[SPECIALS] else []
+
+    @property
+    def has_specials(self) -> bool:
+        """Whether there are messages that a kernel cannot give to a slot."""
+        return bool(self._header[SPECIALS])
+
+    @property
+    def pairs(self) -> Ints:
+        """Of each message that a kernel cannot give to a slot a row: its number, and the slot."""
+        at = HEADER + 3 * self._header[SLOTS]
+        return self._report[at : at + 2 * self._header[SPECIALS]].reshape(-1, 2)
+
+    @property
+    def specials(self) -> list[int]:
+        """These rows, one behind the other."""
+        found: list[int] = self.pairs.ravel().tolist() if self.has_specials else []
+        return found
 
     @property
     def decided(self) -> int:
@@ -133,8 +148,9 @@ class Decision:
         """The subscriptions of a slot that match a message, if one of the two is special."""
         header, report = self._header, self._report
         at = HEADER + 3 * header[SLOTS] + 2 * header[SPECIALS]
-        if not self._kinds:
+        if self._kinds is None:
             self._kinds = report[at : at + self._size].tolist()
+            self._found: dict[tuple[int, int], list[int]] = {}  # what was said of a kind and a slot
         kind = self._kinds[event]
         found = self._found.get((kind, slot))
         if found is None:
@@ -148,10 +164,17 @@ class Wanted:
     """What an index knows of attributes, as kernels read it."""
 
     def __init__(self, index: FilterIndex, types: Mapping[str, str], broker: int) -> None:
-        self._index, self._types, self._key = index, types, key_of_number(broker)
+        self._index, self._types, self._broker, self._published_at = index, types, broker, broker
         self._known = -1
         self.row, self.names = np.zeros(0, np.int64), np.zeros(1, np.uint8)
         self.properties = False  # whether some filter asks for more than topics and brokers
+
+    def published_at(self, broker: int | None) -> None:
+        """The next messages were published at this broker; None stands for the one that asks."""
+        broker = self._broker if broker is None else broker
+        if broker != self._published_at:
+            self._published_at = broker
+            self.row[BROKER_KEY] = key_of_number(broker)
 
     def refresh(self) -> None:
         """Reads the names of attributes again, if there are new ones."""
@@ -169,7 +192,7 @@ class Wanted:
                 named.append((name.encode(), number, TYPES.get(self._types.get(name, ""), FREE_TYPE)))
         row = [NONE] * FIRST_LEVEL
         row[TOPIC], row[LEVELS] = numbers.get(topics.TOPIC, NONE), numbers.get(topics.LEVELS, NONE)
-        row[BROKER], row[BROKER_KEY] = numbers.get(PUBLISHING_BROKER, NONE), self._key
+        row[BROKER], row[BROKER_KEY] = numbers.get(PUBLISHING_BROKER, NONE), key_of_number(self._published_at)
         row[LEVEL_COUNT] = max(levels, default=0)
         row += [levels.get(place, NONE) for place in range(1, row[LEVEL_COUNT] + 1)]
         row.append(len(named))
@@ -201,6 +224,8 @@ class Compiled:
         self._entries["serial"] = NONE
         self._numbers: dict[int, int] = {}  # of entries, by subscription
         self._floats, self._counter = np.empty(1), np.zeros(1, np.int64)
+        self._arrays: tuple[Any, ...] = ()  # what kernels read of the table beside its index, under this stamp
+        self._stamp: object = None
         self._changes = 0  # of options
         self.steers = False  # whether the caller knows what to do with the ends of steered flows
         self.wanted: Wanted | None = None
@@ -265,35 +290,32 @@ class Compiled:
         assert self.wanted is not None
         table = epoch.table
         while True:
-            index = table.index
-            self._ask()
-            self.wanted.row[BROKER_KEY] = key_of_number(self._router.state.broker if entry is None else entry)
-            columns = table.columns()
-            self._grow(len(columns[4]), len(columns[1]))
+            arrays = self._arrays_of(table)
+            self.wanted.published_at(entry)
             served = self._served(epoch, data, frames) if flows is None else _all_serve(epoch, len(frames), flows)
             if served is None:
                 return None
-            report, out = decide(
-                *index.store,
-                *index.scratch,
-                *columns,
-                self._slot_of_way,
-                self._entries,
-                slots(),
-                served,
-                self.wanted.row,
-                self.wanted.names,
-                data,
-                frames,
-                chunks,
-                self._floats,
-                self._counter,
-            )
+            report, out = decide(*arrays, slots(), served, data, frames, chunks)
             decision = Decision(self, epoch, len(frames), report, out)
             if decision.is_known:
                 return decision
             if not self._tell(epoch, decision):
                 return None
+
+    def _arrays_of(self, table: Table) -> tuple[Any, ...]:
+        """What kernels read of a table. Arrays of the index are asked for each time: whoever held on to them would keep
+        them from growing in place, and filing would copy all of them."""
+        index = table.index
+        stamp = table, table.stamp, index.growth
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._ask()
+            assert self.wanted is not None
+            columns = table.columns()
+            self._grow(len(columns[4]), len(columns[1]))
+            known = self._slot_of_way, self._entries, self.wanted.row, self.wanted.names, self._floats, self._counter
+            self._arrays = *columns, *known
+        return *index.store, *index.scratch, *self._arrays
 
     def _refreshed(self) -> Epoch:
         """The active epoch. What is known of another one is forgotten."""
@@ -301,7 +323,7 @@ class Compiled:
         assert state.active is not None
         epoch = state.epochs[state.active]
         if epoch is not self._epoch:
-            self._epoch = epoch
+            self._epoch, self._stamp, self._arrays = epoch, None, ()
             self._slot_of_way[:] = NONE
             self._entries["serial"] = NONE
             self._numbers.clear()

@@ -4,6 +4,8 @@ Many subscriptions end before the next event comes, above all in a storm of them
 filed together, which is faster than one by one if it is much.
 """
 
+from itertools import islice
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,6 +50,12 @@ class Filed:
             self._file(list(self._waiting), list(self._waiting.values()))
             self._waiting.clear()
         return self._index
+
+    def file(self, most: int) -> None:
+        """Files so many of the filters that wait, the oldest first."""
+        numbers = list(islice(self._waiting, most))
+        if numbers:
+            self._file(numbers, [self._waiting.pop(number) for number in numbers])
 
     @property
     def waiting(self) -> int:

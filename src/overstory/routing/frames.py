@@ -117,6 +117,19 @@ class Entering(NamedTuple):
 NOTHING_ENTERS = Entering(*[np.empty(0, np.int64)] * 3)
 
 
+class Stranded(NamedTuple):
+    """Ends that no way leads to now, each of a frame in a steered flow. The shell keeps the frame until one does."""
+
+    frames: Ints
+    flows: Ints  # numbers of flows
+    ends: Ints  # positions of brokers
+    numbers: Ints  # of the events at these ends, in ordered flows; else 0
+
+
+NOBODY_STRANDED = Stranded(*[np.empty(0, np.int64)] * 4)
+NOTHING_WRONG: Ints = np.empty(0, np.int64)
+
+
 class Routed(NamedTuple):
     """A router's decision: the copies, each of a frame to a peer, and the subscriptions here that get each frame."""
 
@@ -130,8 +143,8 @@ class Routed(NamedTuple):
     delivered_serials: Ints  # of the entries of these subscriptions in the table
     interests: Ints  # of each frame: neighbours that it goes to and subscriptions here that want it
     entering: Entering  # in steered flows
-    wrong: int = 0  # headers that could not be followed
-    lost: int = 0  # ends that could not be reached
+    wrong: Ints = NOTHING_WRONG  # of each header that could not be followed: why (``wire.steering.FAULTS``)
+    stranded: Stranded = NOBODY_STRANDED
 
     def to(self, peer: int) -> Ints:
         """The places of the copies that go to a peer."""

@@ -23,6 +23,7 @@ class LinkStates:
     def __init__(self, broker: int, incarnation: int) -> None:
         self.broker = broker
         self.up: set[int] = set()  # neighbours
+        self.changes = 0  # how often a link has come up or gone down, as far as is known here
         self.is_used = False  # whether some epoch has had steered flows
         self._said = {broker: LinkState(broker, incarnation, 0, frozenset())}
 
@@ -39,6 +40,7 @@ class LinkStates:
     def neighbour_up(self, peer: int) -> list[Send]:
         """A neighbour is up: it is told everything; if its link was down before, all others are told of that."""
         self.up.add(peer)
+        self.changes += 1
         news = self._say(self._said[self.broker].down - {peer})
         return [*news, *self._introduced([peer])]
 
@@ -73,6 +75,7 @@ class LinkStates:
 
     def _note(self, message: LinkState) -> None:
         self._said[message.broker] = message
+        self.changes += 1
         self.__dict__.pop("down", None)
 
     def _told(self, message: LinkState, peers: Iterable[int]) -> list[Send]:

@@ -40,6 +40,7 @@ The forwarding table is the other direction: the subscriptions that neighbours a
 index for all flows (``table``). Control messages come one at a time. Publications come in batches and leave as arrays.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -51,7 +52,7 @@ from overstory.matching import Batch, Matches
 from overstory.model.values import Attributes
 from overstory.routing.arrivals import Waiting
 from overstory.routing.epoch import Epoch
-from overstory.routing.frames import NOWHERE, Flows, Frames, Header, Ints, Routed, Steered
+from overstory.routing.frames import NOTHING_WRONG, NOWHERE, Flows, Frames, Header, Ints, Routed, Steered
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.messages import (
     LATE,
@@ -90,6 +91,7 @@ from overstory.routing.state import Home, State
 from overstory.routing.steered_flows import NOTHING_SENT, Here
 from overstory.routing.summaries import SteeredFlow
 from overstory.routing.work import has_work, work
+from overstory.wire.steering import FAULTS
 
 FOR_EVER = float("inf")
 WINDOW = 3600.0  # seconds of statistics
@@ -109,6 +111,7 @@ class RouterStatistics(msgspec.Struct, frozen=True):
     dropped: int  # messages of epochs that were not installed yet, since the router began
     waiting: int = 0  # events of ordered flows that wait for those before them
     wrong_headers: int = 0  # headers of steered frames that could not be followed
+    header_faults: dict[str, int] = {}  # the same by what is wrong with them, in words
     unreachable: int = 0  # ends of steered events that could not be reached
 
 
@@ -236,6 +239,17 @@ class Router:
         self._moves.forget(number)
         self.state.leaving |= dict.fromkeys(self.state.homes)
         return self._service.forget(number) + self._some_work()
+
+    def give_up(self, number: int) -> list[Output]:
+        """Waits no longer for steered events of an older epoch that were lost with a broker that restarted.
+
+        Leases do the same by themselves. Without leases, whoever knows that no such event is under way may say so.
+        """
+        epoch = self.state.epoch(number)
+        if not epoch.draining.begun:
+            return []
+        outputs: list[Output] = [*self.state.to_those_up(epoch.give_up(FOR_EVER, self.state.now))]
+        return outputs + self._released(epoch, epoch.arrivals.expire(FOR_EVER)) + self._steered_came(epoch)
 
     def _some_work(self) -> list[Output]:
         """Does a slice of the work that inputs have left."""
@@ -401,7 +415,7 @@ class Router:
         outputs: list[Output] = []
         for waiting in released:
             one = np.zeros(1, np.int64)
-            here = Here(one, one + waiting.flow, np.ones(1, np.bool_), one, NOTHING_SENT, 0)
+            here = Here(one, one + waiting.flow, np.ones(1, np.bool_), one, NOTHING_SENT, NOTHING_WRONG)
             routed = self._moves.once(waiting.frames, self._route(epoch, waiting.frames, here))
             outputs += [Released(waiting.frames, routed), *self.note(waiting.frames, routed)]
         return outputs
@@ -483,7 +497,7 @@ class Router:
         outputs: list[Output] = [*self.state.links.hear(peer, message)]
         if before is not None and self.state.links.incarnation_of(message.broker) != before:
             for epoch in self.state.epochs.values():
-                outputs += self._released(epoch, epoch.arrivals.restarted(message.broker))
+                outputs += self._released(epoch, epoch.arrivals.restarted(message.broker, message.incarnation))
         return outputs
 
     def _of_absent_epoch(self, peer: int, message: Message) -> list[Output]:
@@ -546,6 +560,12 @@ class Router:
             self.state.policy.is_due(outlet) for _, flow in self.state.flows() for outlet in flow.outlets.values()
         )
 
+    @property
+    def header_faults(self) -> dict[str, int]:
+        """How many headers of steered frames could not be followed, by what was wrong with them, in words."""
+        wrong = sum((epoch.steered.wrong for epoch in self.state.epochs.values()), Counter[int]())
+        return {FAULTS[fault]: count for fault, count in sorted(wrong.items())}
+
     def statistics(self) -> RouterStatistics:
         """Counts what the router holds at this moment."""
         outlets = [outlet for _, flow in self.state.flows() for outlet in flow.outlets.values()]
@@ -561,7 +581,8 @@ class Router:
             + sum(len(epoch.ended) + len(epoch.unadvertised) for epoch in self.state.epochs.values()),
             dropped=self.state.dropped,
             waiting=sum(epoch.arrivals.waiting for epoch in self.state.epochs.values()),
-            wrong_headers=sum(epoch.steered.wrong for epoch in self.state.epochs.values()),
+            wrong_headers=sum(self.header_faults.values()),
+            header_faults=self.header_faults,
             unreachable=sum(epoch.steered.lost for epoch in self.state.epochs.values()),
         )
 

@@ -5,13 +5,15 @@
 2. A frame that comes with a header goes where the header says, and stays here if it says so. Nothing is matched at a
    broker where it only passes.
 3. If the next hop of a frame is not up, this broker finds another way to all ends behind it, once more at every such
-   place, up to ``MOST_DETOURS`` times. An end that cannot be reached is counted, and so is a header that is wrong.
+   place, up to ``MOST_DETOURS`` times. A header that is wrong is counted. An end that no way leads to is counted too,
+   and the frame is *stranded*: whoever keeps it asks ``again`` when links have changed.
 4. In a flow with regions, the *gateway* of a region is an end for events from other regions. From there they go to the
    ends in the region, along a tree that the gateway finds: as if they entered once more, but nowhere else.
 5. For each end the events that were sent there are counted, and at an end those that have come from each broker. An
    event that comes twice stays once. By these counts an epoch drains, and a move ends (``epoch``, ``moves``).
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
@@ -22,11 +24,11 @@ from numpy.typing import NDArray
 from overstory.kernels.nothing import NONE
 from overstory.kernels.steering import NUMBER_BITS, RIGHT, Sent, encode_trees, ends_ahead, take_hop
 from overstory.model.tables import STEERED
-from overstory.routing.frames import Entering, Frames, Ints, Routed
+from overstory.routing.frames import NOBODY_STRANDED, Entering, Frames, Ints, Routed, Stranded
 from overstory.routing.link_state import LinkStates
 from overstory.routing.share import FlowShare, Share
 from overstory.routing.steering import Steering, steering_on
-from overstory.wire.steering import MOST_DETOURS, detours_of, first_byte
+from overstory.wire.steering import MOST_DETOURS, UNKNOWN_FLOW, detours_of, first_byte
 
 Bools = NDArray[np.bool_]
 
@@ -39,7 +41,7 @@ class Here(NamedTuple):
     stays: Bools  # of each header: whether the event stays here
     numbers: Ints  # of each header
     onward: Sent
-    wrong: int  # headers that cannot be followed
+    wrong: Ints  # of each header that cannot be followed: why (``wire.steering.FAULTS``)
 
 
 class Steps(NamedTuple):
@@ -50,12 +52,12 @@ class Steps(NamedTuple):
     peers: Ints
     byte_offsets: Ints
     data: NDArray[np.uint8]
-    lost: int  # ends that cannot be reached
+    stranded: Stranded = NOBODY_STRANDED
 
 
 NOBODY = np.empty(0, np.int64)
 NOTHING_SENT = Sent(NOBODY, NOBODY, np.zeros(1, np.int64), np.empty(0, np.uint8))
-NO_STEPS = Steps(NOBODY, NOBODY, NOBODY, np.zeros(1, np.int64), np.empty(0, np.uint8), 0)
+NO_STEPS = Steps(NOBODY, NOBODY, NOBODY, np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
 class SteeredFlows:
@@ -76,7 +78,8 @@ class SteeredFlows:
         self._gateway = np.array([self._gateways_in(share.flows[number]) for number in self.numbers.tolist()], np.int64)
         self._gateway = self._gateway.reshape(shape)
         self._is_gateway = self._gateway[:, self.position] == self.position if len(self.numbers) else np.empty(0, bool)
-        self.wrong = self.lost = 0  # headers that could not be followed, and ends that could not be reached
+        self.wrong: Counter[int] = Counter()  # headers that could not be followed, by what is wrong with them
+        self.lost = 0  # ends that no way led to
         self._down: frozenset[tuple[int, int]] = frozenset()
         self._steering = self.whole
         self._around_down, self._around_steering = self._down, self.whole  # of detours
@@ -154,9 +157,10 @@ class SteeredFlows:
         ordered[known] = self.ordered[flows[known]]
         ports, digest = self.whole.ports, self.whole.digest
         met = take_hop(ports, self.position, steered.byte_offsets, steered.data, ordered, digest)
-        right = (met.fault == RIGHT) & known
+        fault = np.where(known, met.fault, UNKNOWN_FLOW)
+        right = fault == RIGHT
         onward = met.onward if right.all() else _kept(met.onward, right[met.onward.tree])
-        return Here(steered.frames, flows, met.stays & right, met.number, onward, int((~right).sum()))
+        return Here(steered.frames, flows, met.stays & right, met.number, onward, fault[~right])
 
     def matched(self, frames: Frames, here: Here) -> Bools:
         """Which frames have to be matched: those that enter here, stay here, or have a flow with a tree."""
@@ -183,35 +187,43 @@ class SteeredFlows:
     def steps(self, here: Here | None, entering: Entering) -> Steps:
         """The next hops of frames that came with headers, and of those that enter here."""
         parts = [] if here is None else [(here.onward, here.frames, self.numbers[here.flows])]
-        lost = 0
+        stranded = []
         for place in np.unique(entering.flows).tolist():
             mine = entering.flows == place
             sent, frames, unreached = self._departing(place, entering.frames[mine], entering.ends[mine])
-            lost += unreached
+            stranded.append(unreached)
             parts.append((sent, frames, np.full(len(frames), self.numbers[place])))
-        made = [Steps(frames[s.tree], flows[s.tree], s.link, s.offsets, s.data, 0) for s, frames, flows in parts]
-        return self._around(_joined(made, lost))
+        made = [Steps(frames[s.tree], flows[s.tree], s.link, s.offsets, s.data) for s, frames, flows in parts]
+        return self._around(_joined(made, stranded))
 
     def depart(self, entering: Entering) -> Steps:
         """The next hops of events that enter here, which are counted as sent."""
         steps = self.steps(None, entering)
         np.add.at(self.sent, (entering.flows, entering.ends), 1)
-        self.lost += steps.lost
+        self.lost += len(steps.stranded.frames)
         return steps
 
-    def _departing(self, place: int, frames: Ints, ends: Ints) -> tuple[Sent, Ints, int]:
-        """The headers of events that enter here, in one flow; the frame of each tree; and how many ends are lost."""
+    def _departing(self, place: int, frames: Ints, ends: Ints) -> tuple[Sent, Ints, Stranded]:
+        """The headers of events that enter here, in one flow; the frame of each tree; and the ends without a way."""
         steering = self.steering
         reached = steering.reaches(self.position, ends)
-        numbers = self._numbered(place, ends)[reached] if self.ordered[place] else np.empty(0, np.int64)
-        lost = len(ends) - int(reached.sum())
+        numbers = self._numbered(place, ends) if self.ordered[place] else np.zeros(len(ends), np.int64)
+        stranded = self._stranded(place, frames, ends, numbers, ~reached)
         frames, ends = frames[reached], ends[reached]
         starts = np.flatnonzero(np.diff(frames, prepend=NONE - 1))
         offsets = np.append(starts, len(frames))
         links = steering.trees(self.kinds[place], self.position, offsets, ends)
         roots = np.full(len(starts), self.position)
+        written = numbers[reached] if self.ordered[place] else np.empty(0, np.int64)
         first = first_byte(self.whole.digest)
-        return encode_trees(self.whole.ports, roots, *links, offsets, ends, numbers, first), frames[starts], lost
+        sent = encode_trees(self.whole.ports, roots, *links, offsets, ends, written, first)
+        return sent, frames[starts], stranded
+
+    def _stranded(self, place: int, frames: Ints, ends: Ints, numbers: Ints, away: Bools) -> Stranded:
+        """Those ends of events in one flow that are ``away``."""
+        if not away.any():
+            return NOBODY_STRANDED
+        return Stranded(frames[away], np.full(int(away.sum()), self.numbers[place]), ends[away], numbers[away])
 
     def _numbered(self, place: int, ends: Ints) -> Ints:
         """The number of each event at each of its ends: how many were sent there before it."""
@@ -228,39 +240,56 @@ class SteeredFlows:
         is_up = np.isin(peers, list(self.links.up))
         if is_up.all():
             return steps._replace(peers=peers)
-        parts, lost = [_some(steps._replace(peers=peers), is_up)], steps.lost
+        parts, stranded = [_some(steps._replace(peers=peers), is_up)], [steps.stranded]
         for at in np.flatnonzero(~is_up).tolist():
-            found, missed = self._detour(steps, at)
+            found = self._detour(steps, at)
             parts.append(found)
-            lost += missed
-        return _joined(parts, lost)
+            stranded.append(found.stranded)
+        return _joined(parts, stranded)
 
-    def _detour(self, steps: Steps, at: int) -> tuple[Steps, int]:
-        """Other next hops for all that lies behind one that is not up; and how many ends cannot be reached."""
+    def _detour(self, steps: Steps, at: int) -> Steps:
+        """Other next hops for all that lies behind one that is not up."""
         begin, end = int(steps.byte_offsets[at]), int(steps.byte_offsets[at + 1])
         place = self.place_of[int(steps.flows[at])]
-        ends, numbers = np.empty(len(self.ids), np.int64), np.empty(len(self.ids), np.int64)
+        ends, numbers = np.empty(len(self.ids), np.int64), np.zeros(len(self.ids), np.int64)
         there = int(self.whole.ports.targets[steps.peers[at]])
         bits = NUMBER_BITS if self.ordered[place] else 0
         count = ends_ahead(self.whole.ports, there, steps.data, begin, end, bits, ends, numbers)
         order = np.argsort(ends[:count])
-        ends, numbers = ends[:count][order], numbers[:count][order]
         detours = detours_of(int(steps.data[begin])) + 1
+        return self._from_here(place, int(steps.frames[at]), ends[:count][order], numbers[:count][order], detours)
+
+    def again(self, flow: int, ends: Ints, numbers: Ints) -> Steps:
+        """The next hops of an event that was stranded here, by the number of its flow and ascending positions of its
+        ends. Ends that no way leads to are stranded once more."""
+        return self._from_here(self.place_of[flow], 0, ends, numbers, 0)
+
+    @property
+    def within_reach(self) -> Bools:
+        """By position of a broker, whether a way leads there from here, as far as is known."""
+        return self._steering_around().reaches(self.position, np.arange(len(self.ids)))
+
+    def _from_here(self, place: int, frame: int, ends: Ints, numbers: Ints, detours: int) -> Steps:
+        """The next hops of one event in one flow to these ends, over links that are not believed to be down."""
         steering = self._steering_around()
         reached = steering.reaches(self.position, ends) & (detours <= MOST_DETOURS)
+        stranded = self._stranded(place, np.full(len(ends), frame), ends, numbers, ~reached)
+        if not reached.any():
+            return NO_STEPS._replace(stranded=stranded)
+        offsets = np.array([0, int(reached.sum())])
         sent = encode_trees(
             self.whole.ports,
             np.array([self.position]),
-            *steering.trees(self.kinds[place], self.position, np.array([0, int(reached.sum())]), ends[reached]),
-            np.array([0, int(reached.sum())]),
+            *steering.trees(self.kinds[place], self.position, offsets, ends[reached]),
+            offsets,
             ends[reached],
-            numbers[reached] if bits else np.empty(0, np.int64),
-            first_byte(self.whole.digest, min(detours, MOST_DETOURS)),
+            numbers[reached] if self.ordered[place] else np.empty(0, np.int64),
+            first_byte(self.whole.digest, detours),
         )
         count = len(sent.link)
-        peers = self.ids[self.whole.ports.targets[sent.link]] if count else sent.link
-        frames, flows = np.full(count, steps.frames[at]), np.full(count, steps.flows[at])
-        return Steps(frames, flows, peers, sent.offsets, sent.data, 0), len(ends) - int(reached.sum())
+        peers = self.ids[self.whole.ports.targets[sent.link]]
+        frames, flows = np.full(count, frame), np.full(count, self.numbers[place])
+        return Steps(frames, flows, peers, sent.offsets, sent.data, stranded)
 
     def _steering_around(self) -> Steering:
         """The network without the links that are believed to be down, nor any of this broker that is not up."""
@@ -282,8 +311,8 @@ class SteeredFlows:
         """Counts the events that were sent to each end, and what went wrong."""
         if len(routed.entering.frames):
             np.add.at(self.sent, (routed.entering.flows, routed.entering.ends), 1)
-        self.wrong += routed.wrong
-        self.lost += routed.lost
+        self.wrong.update(routed.wrong.tolist())
+        self.lost += len(routed.stranded.frames)
 
     def arrive(self, place: int, entry: int) -> None:
         """Counts an event that has come to stay in a flow, by the broker where it entered, or that sent it on."""
@@ -315,7 +344,7 @@ class SteeredFlows:
 
 def _kept(sent: Sent, kept: Bools) -> Sent:
     """Some of the headers that were made."""
-    steps = _some(Steps(sent.tree, sent.tree, sent.link, sent.offsets, sent.data, 0), kept)
+    steps = _some(Steps(sent.tree, sent.tree, sent.link, sent.offsets, sent.data), kept)
     return Sent(steps.frames, steps.peers, steps.byte_offsets, steps.data)
 
 
@@ -324,15 +353,17 @@ def _some(steps: Steps, kept: Bools) -> Steps:
     sizes = np.diff(steps.byte_offsets)
     offsets = np.concatenate([[0], np.cumsum(sizes[kept])])
     data = steps.data[np.repeat(kept, sizes)]
-    return Steps(steps.frames[kept], steps.flows[kept], steps.peers[kept], offsets, data, 0)
+    return Steps(steps.frames[kept], steps.flows[kept], steps.peers[kept], offsets, data)
 
 
-def _joined(parts: list[Steps], lost: int) -> Steps:
-    """Several lists of steps as one."""
+def _joined(parts: list[Steps], stranded: list[Stranded]) -> Steps:
+    """Several lists of steps as one; and those who are stranded."""
+    away = [some for some in stranded if len(some.frames)]
+    left = Stranded(*map(np.concatenate, zip(*away, strict=True))) if away else NOBODY_STRANDED
     if len(parts) == 1:
-        return parts[0]._replace(lost=lost)
+        return parts[0]._replace(stranded=left)
     nothing = np.empty(0, np.int64)
     frames, flows, peers = (np.concatenate([nothing, *(part[field] for part in parts)]) for field in range(3))
     sizes = np.concatenate([nothing, *(np.diff(part.byte_offsets) for part in parts)])
     data = np.concatenate([np.empty(0, np.uint8), *(part.data for part in parts)])
-    return Steps(frames, flows, peers, np.concatenate([[0], np.cumsum(sizes)]), data, lost)
+    return Steps(frames, flows, peers, np.concatenate([[0], np.cumsum(sizes)]), data, left)

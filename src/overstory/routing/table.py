@@ -15,7 +15,18 @@ from overstory.filters import Filter
 from overstory.kernels.nothing import NONE as NONE
 from overstory.matching import Batch, FilterIndex, Matches, Numbers
 from overstory.routing.filed import Filed
-from overstory.routing.frames import NOTHING_ENTERS, Entering, Flows, Frames, Header, Ints, Routed, Steered, taken
+from overstory.routing.frames import (
+    NOTHING_ENTERS,
+    NOTHING_WRONG,
+    Entering,
+    Flows,
+    Frames,
+    Header,
+    Ints,
+    Routed,
+    Steered,
+    taken,
+)
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.steered_flows import NO_STEPS, Here, SteeredFlows, Steps
 from overstory.routing.ways import Way, Ways
@@ -112,6 +123,11 @@ class Table:
         if self._filed.waiting > most:
             _ = self._filed.index
 
+    def file_some(self, most: int) -> bool:
+        """Files so many of the entries that wait for that. Returns whether others are left."""
+        self._filed.file(most)
+        return self._filed.waiting > 0
+
     def columns(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """The table as kernels read it: by place in the index the entry; of each entry its way and its serial; of each
         way the place of its flow, and its peer. To be asked for again after each change."""
@@ -170,8 +186,8 @@ class Table:
             self._serial[here.number],
             interests,
             entering,
-            0 if met is None else met.wrong,
-            steps.lost,
+            NOTHING_WRONG if met is None else met.wrong,
+            steps.stranded,
         )
 
     def _entering(self, hits: Hits, steered: SteeredFlows) -> Entering:

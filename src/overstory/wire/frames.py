@@ -50,8 +50,7 @@ class Reader:
 
     def feed(self, data: bytes) -> Generator[Raw, None, None]:
         """The frames that are whole now. Raises a ``LinkError`` at one that cannot be."""
-        self._buffer += data
-        whole = bytes(self._buffer)
+        whole = bytes(self._buffer) + data if self._buffer else data  # most often there is no rest
         at = 0
         try:
             while at + HEAD.size <= len(whole):
@@ -67,7 +66,7 @@ class Reader:
                 at = end
                 yield Raw(kind, number, body)
         finally:
-            del self._buffer[:at]
+            self._buffer = bytearray(memoryview(whole)[at:])
 
     def rest(self) -> bytes:
         """The bytes that have come behind the frames that were taken."""
@@ -113,7 +112,7 @@ class Written(msgspec.Struct, array_like=True):
 
     epoch: int
     count: int
-    publishes: bytes
+    publishes: memoryview
     sizes: bytes  # uint32
     marks: bytes  # uint8
     ids: bytes  # int64
@@ -141,7 +140,7 @@ def encode_events(events: Events) -> bytes:
         Written(
             events.epoch,
             len(events),
-            bytes(events.publishes),
+            memoryview(events.publishes),
             _packed(events.sizes, "<u4"),
             _packed(events.marks, "u1"),
             _packed(events.ids, "<i8"),
@@ -169,6 +168,14 @@ def encode_events(events: Events) -> bytes:
 def are_alike(flows: Sequence[Flows]) -> bool:
     """Whether all events are for the same flows. (To count is fast, and most frames are for one set.)"""
     return isinstance(flows, list) and len(flows) > 0 and flows.count(flows[0]) == len(flows)
+
+
+def distinct(values: Array) -> list[int]:
+    """The different ones of some integers, ascending. (To compare is fast, and most often they are all the same.)"""
+    if len(values) and (values == values[0]).all():
+        return [int(values[0])]
+    found: list[int] = np.unique(values).tolist()
+    return found
 
 
 def decode_events(body: bytes | memoryview) -> Events:

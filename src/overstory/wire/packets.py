@@ -41,6 +41,8 @@ class Code:
     ALIAS_INVALID = 0x94
     TOO_LARGE = 0x95
     QUOTA_EXCEEDED = 0x97
+    USE_ANOTHER_SERVER = 0x9C
+    SERVER_MOVED = 0x9D
 
 
 class Will(msgspec.Struct, frozen=True):

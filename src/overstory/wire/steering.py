@@ -17,6 +17,8 @@ DETOUR_BITS = 3
 MOST_DETOURS = (1 << DETOUR_BITS) - 1
 DIGESTS = 1 << (8 - DETOUR_BITS)
 
+UNKNOWN_FLOW = OTHER_NETWORK + 1  # what kernels cannot know to be wrong
+
 # What is said of a header that is not followed
 FAULTS = {
     TRUNCATED: "the header is truncated",
@@ -24,6 +26,7 @@ FAULTS = {
     TWICE: "the header names a broker twice",
     TOO_LONG: "the header goes on after its end",
     OTHER_NETWORK: "the header was written for another network",
+    UNKNOWN_FLOW: "the header is of a flow that is not known",
 }
 
 

@@ -20,6 +20,7 @@ SHARE = "$share/"
 HIDDEN = "$"  # topics that begin with this are not matched by a wildcard at the beginning
 EXPRESSION = "?"
 WHERE = "$where"  # the user property of SUBSCRIBE that holds an expression
+FOLLOWS = ("$follows", "1")  # the user property of CONNECT by which a client says that it goes where it is sent
 FILTERS = ("$filters", "sql")  # the user property of CONNACK by which a broker says that it knows expressions
 MOST_REMEMBERED = 4096
 NOT_HIDDEN = Strings(("", "$", "%"))  # "%" is the character after "$"

@@ -10,6 +10,8 @@ from overstory.lab.experiments import (
     assignment_rectangles,
     assignment_time,
     assignment_workloads,
+    control_drift,
+    control_threshold,
     network_failures,
     network_pruning,
     overlay_example,
@@ -33,6 +35,7 @@ from overstory.lab.experiments import (
     steered_state,
     steinlib,
     topics_join,
+    topics_nats,
     topics_packages,
     topics_platforms,
     topics_rate,
@@ -85,6 +88,7 @@ EVERY: tuple[Experiment, ...] = (
     topics_sizes.EXPERIMENT,
     topics_packages.EXPERIMENT,
     topics_platforms.EXPERIMENT,
+    topics_nats.EXPERIMENT,
     assignment_bandwidth.EXPERIMENT,
     assignment_workloads.EXPERIMENT,
     assignment_limits.EXPERIMENT,
@@ -101,6 +105,8 @@ EVERY: tuple[Experiment, ...] = (
     overlay_known.EXPERIMENT,
     overlay_laws.EXPERIMENT,
     overlay_migration.EXPERIMENT,
+    control_drift.EXPERIMENT,
+    control_threshold.EXPERIMENT,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in EVERY}
 

@@ -14,12 +14,12 @@ from overstory.lab.failures import STORM_SIZE, Outcome, Schedule
 from overstory.lab.lines import written_line
 from overstory.lab.measuring import by_seed, number, where
 
-LIVE, SIMULATED = "live", "simulated"
+LIVE, SIMULATED, STEERED = "live", "simulated", "steered"  # the last: simulated, with events in a steered flow
 BROKERS = 4
 FEWER_SUBSCRIPTIONS = 500  # of a storm, in a quick run
-GROUP = {LIVE: 5, SIMULATED: 100}  # schedules of a cell
-SCHEDULES = {LIVE: 50, SIMULATED: 2_000}
-FEW = {LIVE: 5, SIMULATED: 20}
+GROUP = {LIVE: 5, SIMULATED: 100, STEERED: 100}  # schedules of a cell
+SCHEDULES = {LIVE: 50, SIMULATED: 2_000, STEERED: 1_000}
+FEW = {LIVE: 5, SIMULATED: 20, STEERED: 20}
 
 
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
@@ -36,7 +36,7 @@ def run(settings: Settings) -> list[Row]:
     if settings["where"] == LIVE:
         found = asyncio.run(_live(seeds, FEWER_SUBSCRIPTIONS if settings["quick"] else STORM_SIZE))
     else:
-        found = [_simulated(seed) for seed in seeds]
+        found = [_simulated(seed, settings["where"] == STEERED) for seed in seeds]
     return [settings | {"schedule": seed} | row for seed, row in zip(seeds, found, strict=True)]
 
 
@@ -55,9 +55,9 @@ async def _live(seeds: Sequence[int], storm: int) -> list[Row]:
             await line.stop()
 
 
-def _simulated(seed: int) -> Row:
+def _simulated(seed: int, steered: bool) -> Row:
     try:
-        return _row(*simulated(seed))
+        return _row(*simulated(seed, steered))
     except NotQuietError as error:
         return {"kind": schedule_of(seed).kind, "broken": 1, "problem": str(error)}
 
@@ -91,6 +91,7 @@ EXPERIMENT = Experiment(
     measures={
         "broken_live": lambda rows: broken(rows, LIVE),
         "broken_simulated": lambda rows: broken(rows, SIMULATED),
+        "broken_steered": lambda rows: broken(rows, STEERED),
         "memory_growth_mb": growth,
     },
 )

@@ -20,7 +20,7 @@ from overstory.lab.steered_cells import (
 )
 from overstory.lab.tree_cells import DATA_SETS, events_of, sizes_and_seeds
 
-TRANSIT_STUB = "transit-stub"
+TRANSIT_STUB, SMALLEST = "transit-stub", "random-regular"
 BY_NETWORK, BY_DENSITY = "network", "density"  # what a cell is for
 SUBSCRIBERS = 10  # of a keyword
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)  # of all brokers, that subscribe to a keyword
@@ -34,7 +34,7 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
             yield common | {"network": TRANSIT_STUB, "brokers": brokers, "data": data, "seed": seed}
     for network in NETWORKS[:1] if quick else NETWORKS:
         yield common | {"network": network, "brokers": 0, "data": "Localized2", "seed": 1}
-    yield common | {"network": "random-regular", "brokers": 3, "data": "Uniform", "seed": 1}
+    yield common | {"network": SMALLEST, "brokers": 3, "data": "Uniform", "seed": 1}
     size = 40 if quick else 200
     for share in SHARES[::3] if quick else SHARES:
         density: Settings = {"kind": BY_DENSITY, "subscribers": max(1, round(share * size)), "share": share}
@@ -90,10 +90,12 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
         )
         for data in DATA_SETS
     ]
-    dense = where(rows, kind=BY_DENSITY, payload=200)
+    dense, bound = where(rows, kind=BY_DENSITY, payload=200), "times the certified bound"
     title = "The more brokers want an event, at 200 bytes"
-    curves = lines(dense, "share", "ratio", "way")
-    return [*found, Figure("steered-dense", title, "share of brokers", "times the certified bound", curves)]
+    found.append(Figure("steered-dense", title, "share of brokers", bound, lines(dense, "share", "ratio", "way")))
+    three = lines(where(rows, network=SMALLEST), "payload", "ratio", "way")
+    title = "Three brokers, by payload"
+    return [*found, Figure("steered-three-brokers", title, "bytes of an event", bound, three, log_x=True)]
 
 
 EXPERIMENT = Experiment(

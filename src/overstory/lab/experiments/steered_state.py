@@ -4,6 +4,7 @@
 exact filters is what active covering keeps. ``cheaper_below`` is how many subscriptions may change for each event, if a
 message is as large as an event, before one tree is cheaper than steering everything. ``held`` is how many filters and
 summaries of others the broker with most of them holds, if it may publish everywhere: only where all is steered.
+``core`` is what an event costs between brokers, so that with ``messages`` it tells the cost at every rate of changes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from overstory.lab.experiment import BySeed, Experiment, Figure, Parameters, Row, Settings
 from overstory.lab.localized import Localized
-from overstory.lab.measuring import by_seed, excess, lines, quotients, where
+from overstory.lab.measuring import by_seed, excess, largest, lines, number, quotients, where
 from overstory.lab.ranges import make_ranges
 from overstory.lab.steered_cells import MANY_TREES, ONE_TREE, STEERED, making, network_of, planned, scenario_from
 from overstory.lab.tree_cells import DATA_SETS, events_of
@@ -41,6 +42,7 @@ OTHERS: dict[str, tuple[str, dict[str, Value]]] = {
 KEYWORDS, RANGES = "keywords", "ranges"
 MOST_CYCLIC = 200  # brokers; beyond, a tree for each of them is too much
 SAMPLED = 12  # subscriptions, for what one more sends
+RATES = (0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05)  # changes of subscriptions for each event, in the figure
 
 
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
@@ -79,7 +81,7 @@ def _rows(settings: Settings, scenario: Scenario, seed: int) -> list[Row]:
         settings
         | {"way": way, "entries": card.entries_core, "messages": messages[way], "summaries": _summaries(plans[way])}
         | {"cost": card.cost_held_out, "false_positives": card.false_positives, "cheaper_below": below}
-        | {"held": held(scenario, bench, plans[way])}
+        | {"held": held(scenario, bench, plans[way]), "core": card.core / max(card.events, 1)}
         for way, card in cards.items()
     ]
 
@@ -176,8 +178,18 @@ def changes(rows: Sequence[Row]) -> BySeed:
     return by_seed([row for row in mine if row["cheaper_below"] is not None], "cheaper_below")
 
 
-def figures(rows: Sequence[Row]) -> list[Figure]:
+def churned(rows: Sequence[Row]) -> list[Row]:
+    """What an event costs with the changes of subscriptions that come with it, on the largest network."""
+    mine = largest(where(rows, interest=KEYWORDS, data="Localized1"))
     return [
+        row | {"rate": rate, "with_changes": number(row, "core") + rate * number(row, "messages")}
+        for row in mine
+        for rate in RATES
+    ]
+
+
+def figures(rows: Sequence[Row]) -> list[Figure]:
+    state = [
         Figure(
             f"steered-state-{name}",
             f"{title}, keywords of Localized1",
@@ -189,6 +201,10 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
         )
         for name, title in (("entries", "Entries between brokers"), ("messages", "Messages of one more subscription"))
     ]
+    churn = lines(churned(rows), "rate", "with_changes", "way", (STEERED, SUMMARISED, ONE_TREE, MANY_TREES))
+    title = "Subscriptions that change, Localized1"
+    cost = "links crossed for each event, by messages too"
+    return [*state, Figure("steered-churn", title, "changes for each event", cost, churn)]
 
 
 EXPERIMENT = Experiment(

@@ -24,6 +24,7 @@ from overstory.lab.importing import Import, import_scenario
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.measuring import number
 from overstory.lab.real_logs import LOGS, write_log
+from overstory.lab.steered_cells import PAYLOADS
 from overstory.lab.topologies import topology
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario, read_scenario
@@ -142,8 +143,21 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
     place = [float(at) for at in range(len(known))]
     shown = [Line(way, place, [number(row, way) for row in known], [0.0] * len(known)) for way in WAYS]
     note = "; ".join(f"{at}: {row['workload']} on {row['network']}" for at, row in enumerate(known))
-    title = "Networks and logs, held out"
-    return [Figure("worth", title, "network and workload", "times the certified bound", shown, note=note)]
+    title, bound = "Networks and logs, held out", "times the certified bound"
+    by_payload = [
+        Line(f"{payload:,} bytes", place, [_steered_at(row, payload) for row in known], [0.0] * len(known))
+        for payload in PAYLOADS
+    ]
+    return [
+        Figure("worth", title, "network and workload", bound, shown, note=note),
+        Figure("worth-payloads", f"{title}: steered", "network and workload", bound, by_payload, note=note),
+    ]
+
+
+def _steered_at(row: Row, payload: int) -> float:
+    """Headers are as long beside every payload, so the ratio at one payload tells all."""
+    bare = number(row, "steered")
+    return bare + (number(row, "with_headers") - bare) * PAYLOAD / payload
 
 
 def cases(networks: int) -> Iterator[Case]:

@@ -1,8 +1,9 @@
 """Tamara seeded by topic-search, and corrected by it as interests drift.
 
 The online algorithm begins with the clusters that the search finds for the interests of the beginning. After each part
-of the changes but the last the search runs again, and its clusters are taken over if they are cheaper: every
-subscription that changes hands, and every association, is then a message.
+of the changes but the last the search runs again, and its clusters are taken over if they are cheaper. A new cluster
+takes the channel of the old one with which it has most subscribers in common, so that these need not move: who joins or
+leaves a channel, who stays and has to hear of its new topics, and every topic that comes or goes is then a message.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from overstory.kernels.tamara_state import UPDATE, Tamara, overall
 from overstory.planners.topics.clustering import Clustering
@@ -58,12 +60,42 @@ def corrected(state: Tamara, costs: Costs, rules: Rules, search: Search) -> Tama
     new = settled(demand, costs, search(demand), rules)
     if sum(overall(new)) >= sum(overall(state)):
         return state
-    changed = int(np.sum(new.direct != state.direct)) + int(state.held.sum()) + int(new.held.sum())
     new.messages[:] = state.messages
-    new.messages[UPDATE] += changed + int(new.width.sum())
+    new.messages[UPDATE] += takeover(state, new)
     new.updates[:] = state.updates
     new.draws[:] = state.draws
     return new
+
+
+def takeover(old: Tamara, new: Tamara) -> int:
+    """How many messages it takes to get from one state to another, in which the same users want the same."""
+    found = int(np.sum(new.direct != old.direct))
+    members = [state.member[: _clusters(state)].astype(np.float32) for state in (old, new)]
+    common = (members[0] @ members[1].T).astype(np.int64)
+    changed = _different(*(state.inside[: _clusters(state)].astype(np.float32) for state in (old, new)))
+    same = np.stack(linear_sum_assignment(-common), axis=1)
+    kept, taken = np.zeros(len(common), bool), np.zeros(common.shape[1], bool)
+    for one, other in same[common[same[:, 0], same[:, 1]] > 0].tolist():
+        kept[one] = taken[other] = True
+        found += int(old.size[one] + new.size[other] - 2 * common[one, other] + changed[one, other])
+        found += int(common[one, other]) if changed[one, other] else 0
+    for state, stays in ((old, kept), (new, taken)):
+        gone = np.flatnonzero(~stays)
+        found += int(state.size[gone].sum() + state.width[gone].sum())
+    return found
+
+
+def _clusters(state: Tamara) -> int:
+    """One more than the highest number of a cluster."""
+    used = np.flatnonzero(state.width)
+    return int(used[-1]) + 1 if len(used) else 0
+
+
+def _different(old: NDArray[np.float32], new: NDArray[np.float32]) -> NDArray[np.int64]:
+    """By old and new cluster how many topics are in one of them only."""
+    both = old @ new.T
+    found: NDArray[np.int64] = np.rint(old.sum(axis=1)[:, None] + new.sum(axis=1)[None, :] - 2 * both).astype(np.int64)
+    return found
 
 
 def demand_in(state: Tamara) -> Demand:

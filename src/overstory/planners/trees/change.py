@@ -75,6 +75,11 @@ def join(window: Window, newcomer: Newcomer) -> Joined:
     return Joined(int(window.flows[least]), float(added[least]))
 
 
+def saved_by(window: Window, newcomer: Newcomer, joined: Joined) -> float:
+    """What a newcomer adds less where it joins than it would in the late flow."""
+    return float(_added_costs(window, newcomer)[_place_of(window.flows, LATE)]) - joined.added
+
+
 def replan(present: float, proposed: float, threshold: float = THRESHOLD) -> Decision:
     """By what the same window costs under either plan. The threshold keeps plans that are about as good from taking
     turns; what costs nothing cannot be improved."""
