@@ -13,6 +13,7 @@ from overstory.cli import main
 from overstory.errors import BrokerError, UsageError
 from overstory.lab.nats_servers import Servers
 from overstory.topics.client import connect
+from overstory.topics.flushing import taken
 from overstory.topics.monitoring import Sample, Subscription, rates, sample
 from overstory.topics.prices import Prices
 from overstory.topics.service import Service
@@ -57,7 +58,7 @@ def test_watching_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
         for client in clients:
             for topic in range(6):
                 await client.subscribe(f"watched.{topic}")
-            await client.flush()
+            await taken(client)
         names = "subscriptions", "connections", "total_connections"
         before = {name: servers.ask(0, "varz")[name] for name in names}
         code = await asyncio.to_thread(main, ["topics", "watch", servers.monitors[0], "--seconds", "0.1", "--json"])

@@ -11,6 +11,8 @@ from typing import Any
 
 import nats
 
+from overstory.topics.flushing import taken
+
 SUBJECT = "overstory-trial.known.*"
 AGAIN = 0.2  # seconds before a word is repeated that an ear may not have been known for
 PATIENCE = 60.0
@@ -30,7 +32,7 @@ class Ears:
         for number, url in enumerate(self.urls):
             connection = await nats.connect(url, error_cb=_quiet)
             await connection.subscribe(SUBJECT, cb=self._listener(number))
-            await connection.flush()
+            await taken(connection)
             self.connections.append(connection)
         return self
 

@@ -26,6 +26,7 @@ from overstory.errors import BrokerError
 from overstory.lab.nats_barrier import Ears
 from overstory.lab.nats_servers import Servers
 from overstory.topics.client import Client
+from overstory.topics.flushing import taken
 
 GROUP = 12  # topics that are wanted together
 SUBSCRIPTION, INTERVAL = 20.0, 10.0  # the coordinator's prices: dear enough for clusters to form
@@ -194,7 +195,7 @@ class Run:
         for twin, topics in zip(self.twins, wanted[::10], strict=False):  # there may be no twins
             for topic, window in await twin.subscribe(topics):
                 window.after = list(self.published[topic])
-            await twin.client.flush()
+            await taken(twin.client)
 
     def _urls(self, home: int) -> list[str]:
         """A server first, and those of the cluster to go to when it is killed."""

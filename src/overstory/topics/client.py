@@ -23,6 +23,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from overstory.topics import protocol
+from overstory.topics.flushing import taken
 from overstory.topics.holding import Holding, Step
 from overstory.topics.protocol import (
     LATE,
@@ -100,7 +101,7 @@ class Client(Plain):  # type: ignore[misc]
         await super().publish(client_subject(self.name_in_layer), encoded(Again()))
         for subject in (cluster_subject(0), LATE):
             await super().publish(subject, b"")  # is it allowed?
-        await self.flush()
+        await taken(self)
         if self.forbidden is None:
             self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._remind())]
 
@@ -122,7 +123,7 @@ class Client(Plain):  # type: ignore[misc]
             task.cancel()
         if tasks and self.is_connected:
             await self._tell(Bye(self.name_in_layer))
-            await self.flush()
+            await taken(self)
 
     async def subscribe(self, subject: str, queue: str = "", cb: Any = None, future: Any = None, **given: Any) -> Any:
         """As ``nats-py``'s. A plain subject is a topic; anything else is served as it is."""

@@ -19,6 +19,7 @@ from overstory.errors import BrokerError
 from overstory.topics import protocol
 from overstory.topics.coordination import Coordination
 from overstory.topics.deciding import Deciding
+from overstory.topics.flushing import taken
 from overstory.topics.journal import Journal
 from overstory.topics.prices import Prices
 from overstory.topics.protocol import GONE, TO_COORDINATOR, WITNESS, Seen, client_subject, encoded
@@ -66,7 +67,7 @@ class Service:
         await self.nc.subscribe(TO_COORDINATOR, cb=self._on_message)
         await self.nc.subscribe(f"{GONE}.*", cb=self._on_gone)
         await self.nc.publish(client_subject("0"), b"")
-        await self.nc.flush()
+        await taken(self.nc)
         if self._forbidden:
             await self.nc.close()
             raise BrokerError(
@@ -125,7 +126,7 @@ class Service:
             **self.options,
         )
         await one.subscribe(WITNESS, cb=heard)
-        await one.flush()
+        await taken(one)
         self._show_witnesses()
 
     def _show_witnesses(self) -> None:
