@@ -8,7 +8,7 @@ from overstory.lab.experiment import Row, Settings
 from overstory.lab.experiments import EXPERIMENTS, steered_cost, steered_drift, steered_failures, steered_state
 from overstory.lab.localized import Localized, make_localized
 from overstory.lab.measuring import number, where
-from overstory.lab.steered_cells import MANY_TREES, ONE_TREE, STEERED, Cost, costs_of, planned, with_headers
+from overstory.lab.steered_cells import DEFAULT, MANY_TREES, ONE_TREE, STEERED, Cost, costs_of, planned, with_headers
 from overstory.lab.topologies import topology
 from overstory.model.scenario import read_scenario
 from overstory.pipeline.workbench import Workbench
@@ -51,6 +51,9 @@ def test_costs_by_payload() -> None:
         sizes = {int(number(row, "payload")) for row in rows}
         assert all((by[STEERED, size] < by[ONE_TREE, size]) == (size > even) for size in sizes)
     assert steered_cost.figures(rows)
+    cheapest = min(number(row, "bare") for row in rows if row["way"] != DEFAULT)
+    mine = number(where(rows, way=DEFAULT)[0], "bare")
+    assert steered_cost.default_above(rows)[1] == pytest.approx(100 * (mine / cheapest - 1))
 
 
 def test_steering_does_not_age() -> None:

@@ -23,12 +23,13 @@ from overstory.pipeline.workbench import Workbench
 from overstory.planners.chains import make_plan
 
 PAYLOADS = (20, 200, 2_000, 20_000)
-STEERED, MEDYM, ONE_TREE, MANY_TREES = "steered", "medym", "one tree", "many trees"
+STEERED, MEDYM, ONE_TREE, MANY_TREES, DEFAULT = "steered", "medym", "one tree", "many trees", "default"
 WAYS: dict[str, tuple[str, dict[str, Value]]] = {
     STEERED: ("steered", {"steer": "all"}),
     MEDYM: ("medym", {}),
     ONE_TREE: ("tree-search", {"trees": 1}),
     MANY_TREES: ("tree-search", {"steered": False}),
+    DEFAULT: ("tree-search", {}),
 }
 
 

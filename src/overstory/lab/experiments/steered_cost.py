@@ -6,8 +6,9 @@ from functools import partial
 
 from overstory.lab.experiment import BySeed, Experiment, Figure, Measure, Parameters, Row, Settings
 from overstory.lab.experiments.worth import NETWORKS
-from overstory.lab.measuring import by_seed, largest, lines, where
+from overstory.lab.measuring import by_seed, largest, lines, number, where
 from overstory.lab.steered_cells import (
+    DEFAULT,
     MANY_TREES,
     MEDYM,
     ONE_TREE,
@@ -43,7 +44,7 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
 
 def run(settings: Settings) -> list[Row]:
     seed = int(str(settings["seed"]))
-    ways = (STEERED, MEDYM, ONE_TREE, MANY_TREES) if settings["kind"] == BY_NETWORK else (STEERED, ONE_TREE)
+    ways = (DEFAULT, STEERED, MEDYM, ONE_TREE, MANY_TREES) if settings["kind"] == BY_NETWORK else (STEERED, ONE_TREE)
     with scenario_from(making(settings, subscribers_per_keyword=settings["subscribers"])) as scenario:
         costs, bound = costs_of(scenario, {way: planned(scenario, way, seed) for way in ways})
     known = settings | {"brokers": len(scenario.network)}
@@ -71,7 +72,21 @@ def break_even(rows: Sequence[Row], data: str) -> BySeed:
     return by_seed([row for row in mine if row["cheaper_from"] is not None], "cheaper_from")
 
 
+def default_above(rows: Sequence[Row]) -> BySeed:
+    """By how many percent ``tree-search`` is dearer than the cheapest other way, where it is worst by that."""
+    found: dict[int, float] = {}
+    bare = where(rows, kind=BY_NETWORK, payload=PAYLOADS[0])
+    for ours in where(bare, way=DEFAULT):
+        same = where(bare, **{name: ours[name] for name in ("network", "brokers", "data", "seed")})
+        cheapest = min((number(row, "bare") for row in same if row["way"] != DEFAULT and row["bare"]), default=None)
+        if cheapest is not None:
+            seed, above = int(number(ours, "seed")), 100 * (number(ours, "bare") / cheapest - 1)
+            found[seed] = max(above, found.get(seed, above))
+    return found
+
+
 MEASURES: dict[str, Measure] = {
+    "default_above": default_above,
     **{f"steered_{data.lower()}": partial(ratio, payload=None, data=data) for data in DATA_SETS},
     **{f"steered_{data.lower()}_headers": partial(ratio, payload=200, data=data) for data in DATA_SETS},
     **{f"cheaper_from_{data.lower()}": partial(break_even, data=data) for data in DATA_SETS},
