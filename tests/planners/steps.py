@@ -19,6 +19,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.values import Attributes
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.candidates import Candidates
+from overstory.pipeline.densities import Rates
 from overstory.pipeline.histograms import Histogram
 from overstory.pipeline.interests import Csr, Interests, Partners, counted_here, interests_from
 from overstory.pipeline.trial import Trial, tried
@@ -28,6 +29,9 @@ from ..plans import events_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+LATTICE = ((np.arange(40) + 0.5) / 40).tolist()
 
 
 class Sample(NamedTuple):
@@ -82,6 +86,18 @@ class Steps:
                 counted[1] += event.bytes
         rows = [(*key, *sums[key]) for key in sorted(sums)]
         return Histogram(*np.array(rows, np.int64).reshape(-1, 5).T)
+
+    def rates(self, scenario: Scenario, grid: Mapping[str, Sequence[float]], source: str) -> Rates:
+        """By the table ``densities`` alone, whose filters are tried on a lattice of the unit cube."""
+        lattice = [dict(zip(grid, values, strict=True)) for values in itertools.product(LATTICE, repeat=len(grid))]
+        sums: dict[tuple[int, int], float] = defaultdict(float)
+        for row in scenario.densities.to_pylist():
+            wanted = parse_filter(row["filter"])
+            found = [plain_channel(grid, values) for values in lattice if wanted.matches(values)]
+            for channel in found:
+                sums[row["client"], channel] += row["bytes"] / len(found)
+        keys = sorted(sums)
+        return Rates(*np.array(keys, np.int64).reshape(-1, 2).T, np.array([sums[key] for key in keys]))
 
     def candidates(
         self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = "delay"

@@ -31,6 +31,7 @@ MEANING = {  # of the parameters of a quadratic scenario
     "grid": "ends of subscriptions are multiples of its inverse",
     "bytes": "the size of an event",
     "known": "brokers that each client knows and may be attached to, by chance; 0: all",
+    "densities": "pieces in which the table densities tells what each user publishes; 0: it is not written",
 }
 
 

@@ -26,25 +26,22 @@ class Desk(NamedTuple):
     """Room to work in."""
 
     left: Array  # by two brokers: what is left of the price of the link into the first one from the second
-    access: Array  # by client of the class and broker: the same of access links
     distance: Array  # by broker
     inside: Array  # by broker: whether it is in the set
     members: Array  # the set, in the order of joining
 
 
 @kernel
-def bounds_by_root(into: Array, down: Array, offsets: Array, clients: Array, out: Array) -> None:
+def bounds_by_root(into: Array, access: Array, offsets: Array, out: Array) -> None:
     """Sets ``out[k, b]`` to a bound on every tree of class k from broker b.
 
-    ``into`` has the price of the link into a broker (row) from another (column), ``down`` that of the access link to a
-    client (row) from a broker: int64, NO_LINK where there is none, all others together below 2**62. The clients of
-    class k stand between ``offsets`` k and k + 1."""
-    size, most = len(into), 1
-    for k in range(len(offsets) - 1):
-        most = max(most, offsets[k + 1] - offsets[k])
+    ``into`` has the price of the link into a broker (row) from another (column), ``access`` that of the access link to
+    a client of a class (row) from a broker: int64, NO_LINK where there is none, all others of a class together below
+    2**62. The clients of class k have the rows between ``offsets`` k and k + 1. What is left of ``access``, of which no
+    raise has taken anything, stays there: the bounds are the same at prices that are lower by it."""
+    size = len(into)
     desk = Desk(
         np.empty((size, size), np.int64),
-        np.empty((most, size), np.int64),
         np.empty(size, np.int64),
         np.empty(size, np.bool_),
         np.empty(size, np.int64),
@@ -52,24 +49,21 @@ def bounds_by_root(into: Array, down: Array, offsets: Array, clients: Array, out
     for k in range(len(offsets) - 1):
         desk.left[:] = into
         out[k] = 0
-        count = offsets[k + 1] - offsets[k]
-        for at in range(count):
-            desk.access[at] = down[clients[offsets[k] + at]]
         enough = 1
         while True:
-            for at in range(count):
-                _raise(desk, at, enough, out[k])
+            for at in range(offsets[k], offsets[k + 1]):
+                _raise(desk, access[at], enough, out[k])
             if enough >= size:
                 break
             enough += (enough + 1) // 2
 
 
 @kernel
-def _raise(desk: Desk, client: int, enough: int, out: Array) -> None:
+def _raise(desk: Desk, access: Array, enough: int, out: Array) -> None:
     """Raises a client until its set has ``enough`` brokers, or nothing more can join it."""
     distance, inside, size = desk.distance, desk.inside, len(desk.distance)
     for broker in range(size):
-        distance[broker], inside[broker] = desk.access[client, broker], False
+        distance[broker], inside[broker] = access[broker], False
     raised, count = 0, 0
     while count < size:
         nearest, least = -1, NO_LINK
@@ -85,19 +79,19 @@ def _raise(desk: Desk, client: int, enough: int, out: Array) -> None:
             if not inside[broker] and row[broker] < NO_LINK and least + row[broker] < distance[broker]:
                 distance[broker] = least + row[broker]
     if raised:
-        _pay(desk, client, raised, count, out)
+        _pay(desk, access, raised, count, out)
 
 
 @kernel
-def _pay(desk: Desk, client: int, raised: int, count: int, out: Array) -> None:
+def _pay(desk: Desk, access: Array, raised: int, count: int, out: Array) -> None:
     """Takes from each link what was raised while it led into the set, and counts it for brokers outside."""
     distance, inside, size = desk.distance, desk.inside, len(desk.distance)
     for broker in range(size):
         if not inside[broker]:
             distance[broker] = raised
         out[broker] += distance[broker]
-        if desk.access[client, broker] < NO_LINK:
-            desk.access[client, broker] -= distance[broker]
+        if access[broker] < NO_LINK:
+            access[broker] -= distance[broker]
     for at in range(count):
         member = desk.members[at]
         row = desk.left[member]

@@ -9,6 +9,7 @@ subscriptions form the paper's uniform subscriber groups.
 
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,13 +21,14 @@ from overstory.lab.graphs import MadeBy, dice
 from overstory.model.network import Floats, Ints
 from overstory.model.scenario import write_scenario
 from overstory.model.settings import Access, Prices, Settings
-from overstory.model.tables import BROKERS, CLIENTS, EVENTS, LINKS, SUBSCRIPTIONS
+from overstory.model.tables import BROKERS, CLIENTS, DENSITIES, EVENTS, LINKS, SUBSCRIPTIONS
 
 ATTRIBUTE = "value"
 EVENT_SCHEMA = pa.schema([*EVENTS.schema, pa.field(ATTRIBUTE, pa.float64())])
 METRIC, INDEPENDENT = PRICES = ("metric", "independent")
 ROW_GROUP = 1 << 17
 TRIES = 60  # draws of values for events; whatever is left then stands at its density's peak
+INTEGRATED = 64  # places of each piece at which a density is looked at
 SAMPLED = 1 << 16  # pairs by which the mean price of an access link is estimated
 
 
@@ -44,12 +46,13 @@ class Quadratic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grid: int = 1000  # ends of intervals are multiples of its inverse
     bytes: int = 1  # of an event
     known: int = 0  # brokers that each user knows and may be attached to, by chance; 0: all
+    densities: int = 0  # pieces in which the table densities tells what each user publishes; 0: it is not written
 
     def __post_init__(self) -> None:
         for name in ("users", "brokers", "channels", "grid"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be 1 or more, not {getattr(self, name)}")
-        for name in ("events", "bytes", "capacity", "access_core_ratio", "known"):
+        for name in ("events", "bytes", "capacity", "access_core_ratio", "known", "densities"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
         for name in ("width", "publishers"):
@@ -74,7 +77,8 @@ def make_quadratic(folder: Path, parameters: Quadratic, seed: int) -> None:
     users = place_dice.random((parameters.users, 2))
     core = core_prices(brokers, parameters.prices, price_dice)
     low, high = intervals(parameters, users, interest_dice)
-    publisher, value = draw_events(parameters, event_dice)
+    density = draw_densities(parameters, event_dice)
+    publisher, value = draw_events(parameters, density, event_dice)
     capacity = _capacity(parameters, low, high, publisher, value)
     made_by: MadeBy = {"kind": "quadratic", "seed": seed, **msgspec.structs.asdict(parameters)}
     access, links = _access(parameters, core, brokers, users, seed), _links(core)
@@ -90,6 +94,8 @@ def make_quadratic(folder: Path, parameters: Quadratic, seed: int) -> None:
         "clients": _clients(users, parameters.brokers),
         "subscriptions": _subscriptions(low, high, parameters),
     }
+    if parameters.densities:
+        tables["densities"] = _densities_table(parameters, density)
     write_overlay(folder, settings, tables, _events(publisher + parameters.brokers, value, parameters.bytes))
 
 
@@ -114,15 +120,26 @@ def intervals(parameters: Quadratic, users: Floats, draw: np.random.Generator) -
     return low, np.maximum(high, low + 1)
 
 
-def draw_events(parameters: Quadratic, draw: np.random.Generator) -> tuple[Ints, Floats]:
-    """The publisher and the value of each event, by the users' rates and densities."""
+class Densities(NamedTuple):
+    """What those users who publish publish; densities are positive parts of quadratic functions, and are not normed."""
+
+    users: Ints
+    coefficients: Floats
+    rate: Floats  # in any unit
+
+
+def draw_densities(parameters: Quadratic, draw: np.random.Generator) -> Densities:
     publishing = np.flatnonzero(draw.random(parameters.users) < parameters.publishers)
     publishing = publishing if len(publishing) else np.array([0])
     coefficients = _coefficients(len(publishing), draw)
-    rate = draw.random(len(publishing)) + 1e-9
-    chosen = np.searchsorted(np.cumsum(rate) / rate.sum(), draw.random(parameters.log))
-    chosen = np.minimum(chosen, len(publishing) - 1)
-    return publishing[chosen], _values(coefficients, chosen, draw)
+    return Densities(publishing, coefficients, draw.random(len(publishing)) + 1e-9)
+
+
+def draw_events(parameters: Quadratic, density: Densities, draw: np.random.Generator) -> tuple[Ints, Floats]:
+    """The publisher and the value of each event, by the users' rates and densities."""
+    chosen = np.searchsorted(np.cumsum(density.rate) / density.rate.sum(), draw.random(parameters.log))
+    chosen = np.minimum(chosen, len(density.users) - 1)
+    return density.users[chosen], _values(density.coefficients, chosen, draw)
 
 
 def _coefficients(count: int, draw: np.random.Generator) -> Floats:
@@ -166,6 +183,25 @@ def _values(coefficients: Floats, chosen: Ints, draw: np.random.Generator) -> Fl
         found[waiting[taken]] = value[taken]
         waiting = waiting[~taken]
     return found
+
+
+def _densities_table(parameters: Quadratic, density: Densities) -> pa.Table:
+    """The expected bytes of each publisher in equal pieces of the content space."""
+    pieces, fine = parameters.densities, INTEGRATED
+    values = (np.arange(pieces * fine) + 0.5) / (pieces * fine)
+    mass = np.empty((len(density.users), pieces))
+    for user, (square, linear, constant) in enumerate(density.coefficients.tolist()):
+        height = np.maximum((square * values + linear) * values + constant, 0.0)
+        mass[user] = height.reshape(pieces, fine).sum(axis=1)
+    mass *= (density.rate / density.rate.sum() / np.maximum(mass.sum(axis=1), 1e-300))[:, None]
+    user, piece = np.nonzero(mass)
+    texts = [f"{ATTRIBUTE} >= {at / pieces!r} AND {ATTRIBUTE} < {(at + 1) / pieces!r}" for at in range(pieces)]
+    columns = {
+        "client": parameters.brokers + density.users[user],
+        "filter": pa.array(texts, pa.string()).take(pa.array(piece)),
+        "bytes": mass[user, piece] * (parameters.log * parameters.bytes),
+    }
+    return pa.table(columns, DENSITIES.schema)
 
 
 def _capacity(parameters: Quadratic, low: Ints, high: Ints, publisher: Ints, value: Floats) -> Floats | None:

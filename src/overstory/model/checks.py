@@ -18,6 +18,13 @@ from overstory.model.settings import Settings
 from overstory.model.tables import LINKS, OPERATIONS
 
 SETTINGS_FILE = KNOWN_BY[SCENARIO]
+FROM_ZERO_UP = (
+    ("links", "price"),
+    ("links", "delay"),
+    ("brokers", "capacity"),
+    ("clients", "latest"),
+    ("densities", "bytes"),
+)
 TOLERATED = 1e-9  # of the sum of shares, which are rounded
 
 
@@ -37,6 +44,8 @@ class Tables(Protocol):
     @property
     def changes(self) -> pa.Table: ...
     @property
+    def densities(self) -> pa.Table: ...
+    @property
     def network(self) -> Network: ...
     @property
     def broker_names(self) -> dict[int, str]: ...
@@ -54,7 +63,7 @@ def problems_of(scenario: Tables) -> list[Problem]:
     for column in ("source", "target"):
         found += _dangling(scenario.links[column], ends, "links", column, "broker or client")
     found += _dangling(scenario.subscriptions["client"], clients, "subscriptions", "client", "client")
-    for table, column in (("links", "price"), ("links", "delay"), ("brokers", "capacity"), ("clients", "latest")):
+    for table, column in FROM_ZERO_UP:
         found += _not_from_zero_up(getattr(scenario, table)[column], table, column)
     found += _shares(scenario.brokers["share"]) + _places(scenario) + _curves(scenario.settings)
     operations = scenario.changes["operation"]
@@ -62,6 +71,7 @@ def problems_of(scenario: Tables) -> list[Problem]:
     found += problems_at(unknown, "changes", "operation", lambda row: f"{operations[row].as_py()!r} is not known")
     found += _dangling(scenario.changes["client"], clients, "changes", "client", "client")
     found += _dangling(scenario.changes["broker"], brokers, "changes", "broker", "broker")
+    found += _dangling(scenario.densities["client"], clients, "densities", "client", "client")
     if scenario.settings.access.metric == "places":
         found += _no_places(scenario.brokers, "brokers") + _no_places(scenario.clients, "clients")
     if scenario.settings.access.metric == "euclidean":

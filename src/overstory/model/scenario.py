@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as with_default
 from functools import cached_property
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from overstory.model.folders import (
 )
 from overstory.model.network import Network
 from overstory.model.settings import Settings
-from overstory.model.tables import BROKERS, CHANGES, CLIENTS, EVENTS, LINKS, SCENARIO_TABLES, SUBSCRIPTIONS
+from overstory.model.tables import BROKERS, CHANGES, CLIENTS, DENSITIES, EVENTS, LINKS, SCENARIO_TABLES, SUBSCRIPTIONS
 
 SETTINGS_FILE = KNOWN_BY[SCENARIO]
 SMALL = {name: table for name, table in SCENARIO_TABLES.items() if table is not EVENTS}
@@ -53,6 +54,7 @@ class Scenario:
     clients: pa.Table
     subscriptions: pa.Table
     changes: pa.Table
+    densities: pa.Table = with_default(default_factory=DENSITIES.schema.empty_table)
 
     @property
     def events(self) -> Path:
@@ -93,8 +95,9 @@ class Scenario:
     def fingerprint(self) -> str:
         """Of the tables, in whatever order their rows are, the events as they are in their file, and the settings.
 
-        The currency has no part in it: it is only printed, and no plan depends on it. Nor have settings that came later
-        than others, where they say nothing: folders that were made before have the fingerprint that they had."""
+        The currency has no part in it: it is only printed, and no plan depends on it. Nor have settings and tables that
+        came later than others, where they say nothing: folders that were made before have the fingerprint that they
+        had."""
         settings = msgspec.to_builtins(self.settings)
         del settings["currency"]
         if self.settings.access.seed == 0:
@@ -104,7 +107,9 @@ class Scenario:
                 del settings[name]
         digest = hashlib.sha256(msgspec.json.encode(settings, order="sorted"))
         for name in SMALL:
-            digest.update(fingerprint_of(SMALL[name].stored(getattr(self, name))))
+            rows = getattr(self, name)
+            if rows.num_rows or name != DENSITIES.name:
+                digest.update(fingerprint_of(SMALL[name].stored(rows)))
         digest.update(fingerprint_of_file(self.events))
         return digest.hexdigest()[:32]
 
@@ -190,7 +195,7 @@ def write_scenario(
     """``events`` is a table, or a Parquet file that is moved in. Tables that are not given are empty."""
     with written_whole(folder) as unfinished:
         (unfinished / SETTINGS_FILE).write_bytes(msgspec.toml.encode(settings, order="deterministic"))
-        for table in (BROKERS, LINKS, CLIENTS, SUBSCRIPTIONS, CHANGES):
+        for table in (BROKERS, LINKS, CLIENTS, SUBSCRIPTIONS, CHANGES, DENSITIES):
             if table.name in tables or not table.optional:
                 write_table(unfinished, table, tables.get(table.name, table.schema.empty_table()))
         if isinstance(events, Path):

@@ -153,7 +153,17 @@ CHANGES = Table(
     ),
     optional=True,
 )
-SCENARIO_TABLES = {each.name: each for each in (BROKERS, LINKS, CLIENTS, SUBSCRIPTIONS, EVENTS, CHANGES)}
+DENSITIES = Table(
+    "densities",
+    "what clients are expected to publish, if that is known without a log: several rows of a client are a histogram",
+    (
+        Column("client", ID, "who publishes"),
+        Column("filter", TEXT, "the events that it publishes, evenly spread over the values that the filter allows"),
+        Column("bytes", REAL, "of these events, in a window as long as that of the log"),
+    ),
+    optional=True,
+)
+SCENARIO_TABLES = {each.name: each for each in (BROKERS, LINKS, CLIENTS, SUBSCRIPTIONS, EVENTS, CHANGES, DENSITIES)}
 OPERATIONS = ("subscribe", "unsubscribe", "announce", "join", "leave", "move")
 
 ATTACHMENTS = Table(

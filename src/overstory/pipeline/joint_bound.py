@@ -169,7 +169,7 @@ def bound_at(problem: Problem, surcharge: Floats) -> tuple[Fraction, Ints]:
     count = int(np.isfinite(problem.core).sum())
     into[np.isfinite(problem.core.T)], down_whole[np.isfinite(down)] = whole[:count], whole[count:]
     trees = np.zeros((len(classes.offsets) - 1, size), np.int64)
-    bounds_by_root(into, down_whole, classes.offsets, classes.clients, trees)
+    bounds_by_root(into, down_whole[classes.clients], classes.offsets, trees)
     publishing = csr_matrix(
         (classes.bytes.astype(np.float64), (classes.publisher, classes.of_row)), (len(problem.up), len(trees))
     )

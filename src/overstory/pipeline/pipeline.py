@@ -20,7 +20,7 @@ from overstory.errors import DataError, EngineError, OverstoryError, Problem
 from overstory.kernels.metering import Totals
 from overstory.matching import freeze
 from overstory.model.folders import fingerprint_of
-from overstory.model.plan import Header, Plan
+from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.model.tables import STEINER
@@ -31,6 +31,15 @@ from overstory.pipeline.bursts import Burst, bursts_of, check
 from overstory.pipeline.cache import Arrays, Cache, digest_of
 from overstory.pipeline.candidates import DELAY, Candidates, candidates_on, limits_of, reach_of
 from overstory.pipeline.clock import BOUND, CHECK, KEEP, MATCH, READ, START, Clock
+from overstory.pipeline.densities import (
+    ADVERTISEMENTS,
+    Grid,
+    Rates,
+    announced_texts,
+    given_texts,
+    rates_announced,
+    rates_given,
+)
 from overstory.pipeline.entries import MOST_UNPRICED, entries_for
 from overstory.pipeline.histograms import (
     ChannelOf,
@@ -58,6 +67,7 @@ from overstory.pipeline.trial import Trial, some_on, tried
 from overstory.pipeline.validate import (
     Published,
     check_headroom,
+    problems_of_densities,
     problems_of_filters,
     problems_of_plan,
     published_in,
@@ -170,6 +180,7 @@ class Pipeline:
         boxes = None if plain else self.boxes(scenario)
         with self.clock.step(CHECK), as_ours(f"reading the events of {scenario.folder}"):
             problems = [] if plain else problems_of_filters(scenario, boxes)
+            problems += problems_of_densities(scenario)
             if changes := problems_of_changes(scenario):  # said before the log is read
                 raise DataError.about(f"the scenario {scenario.folder}", problems + changes)
             log, found = published_in(self.events(scenario), scenario)
@@ -257,6 +268,23 @@ class Pipeline:
                 return histogram_of(self.events(scenario), self._channels_in_worker(channels))
 
         return self.counted_once(scenario, HISTOGRAMS, histogram_now, *told_of(channels), kind=Histogram)
+
+    def rates(self, scenario: Scenario, grid: Grid, source: str) -> Rates:
+        """For planners: what each publisher publishes in each channel of a grid, as the table ``densities`` or what
+        clients have announced says it: see ``densities``."""
+        check_channels(scenario, grid)
+        if source == ADVERTISEMENTS:
+            clients, said = announced_texts(scenario)
+            codes, boxes = self._read_texts(said)
+            counted = self.histograms(scenario, grid or [EVERYTHING])
+            return rates_announced(scenario, clients, codes, boxes, grid, counted)
+        return rates_given(scenario, *self._read_texts(given_texts(scenario)), grid)
+
+    def _read_texts(self, column: pa.ChunkedArray) -> tuple[Ints, Boxes]:
+        """The number of each filter among the distinct ones, and the boxes of these."""
+        texts, codes = distinct(column)
+        with self._step("reading filters"):
+            return codes, boxes_on(lambda: self.spark, texts, Path(self._folder.name))
 
     def _channels_in_worker(self, channels: Channels) -> Callable[[], ChannelOf]:
         if isinstance(channels, Mapping):

@@ -16,7 +16,7 @@ from overstory.model.folders import problems_at, repeated_in, rows_where
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.regions import problems_of_regions
 from overstory.model.scenario import Scenario
-from overstory.model.tables import ALL, EXACT, KINDS, LISTED, STEERED, WHOLE
+from overstory.model.tables import ALL, DENSITIES, EXACT, KINDS, LISTED, STEERED, WHOLE
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.comparing import Comparing
 from overstory.pipeline.coverage import Coverage
@@ -39,6 +39,10 @@ MOST_BYTES = 2**62  # of a log; sums are counted in 63 bits
 def problems_of_filters(scenario: Scenario, boxes: Boxes | None = None) -> list[Problem]:
     """``boxes`` are those of the distinct filters of the subscriptions, if they are known."""
     return problems_with(scenario.subscriptions["filter"], "subscriptions", "filter", BROKER, boxes)
+
+
+def problems_of_densities(scenario: Scenario) -> list[Problem]:
+    return problems_with(scenario.densities["filter"], DENSITIES.name, "filter", BROKER)
 
 
 class Published(NamedTuple):

@@ -14,12 +14,21 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from overstory.errors import UsageError
-from overstory.model.plan import Header, Plan
+from overstory.model.plan import EVERYTHING, Header, Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
 from overstory.pipeline.bound import Bound, bound_here
 from overstory.pipeline.boxes import Boxes, boxes_of
 from overstory.pipeline.candidates import DELAY, Candidates, candidates_here, limits_of, reach_of
+from overstory.pipeline.densities import (
+    ADVERTISEMENTS,
+    Grid,
+    Rates,
+    announced_texts,
+    given_texts,
+    rates_announced,
+    rates_given,
+)
 from overstory.pipeline.entries import entries_for
 from overstory.pipeline.histograms import (
     Channels,
@@ -88,6 +97,16 @@ class Workbench:
         if isinstance(channels, Mapping):
             return histogram_here(self._shown, grid_channels(channels))
         return histogram_here(self._shown, filter_channels(index_of(channels)))
+
+    def rates(self, scenario: Scenario, grid: Grid, source: str) -> Rates:
+        check_channels(scenario, grid)
+        if source == ADVERTISEMENTS:
+            clients, said = announced_texts(scenario)
+            texts, codes = distinct(said)
+            counted = self.histograms(scenario, grid or [EVERYTHING])
+            return rates_announced(scenario, clients, codes, boxes_of(texts), grid, counted)
+        texts, codes = distinct(given_texts(scenario))
+        return rates_given(scenario, codes, boxes_of(texts), grid)
 
     def candidates(
         self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = DELAY

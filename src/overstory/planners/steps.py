@@ -91,6 +91,18 @@ class Histogram(Protocol):
     def bytes(self) -> Ints: ...
 
 
+class Rates(Protocol):
+    """One row for each publisher and channel, in this order."""
+
+    @property
+    def publisher(self) -> Ints: ...
+    @property
+    def channel(self) -> Ints: ...
+    @property
+    def bytes(self) -> Floats:
+        """In a window as long as that of the log."""
+
+
 class Candidates(Protocol):
     """Of client i, bit b % 64 of word b // 64 of row i tells whether broker b, by its position, is within reach."""
 
@@ -166,6 +178,11 @@ class Steps(Protocol):
     def histograms(self, scenario: Scenario, channels: Sequence[str] | Mapping[str, Sequence[float]]) -> Histogram:
         """The bytes of each publisher in each channel, of the parts fit and choose. Channels are a partition of all
         events: filters, of which each event matches one, or a grid, given by the edges of each attribute."""
+
+    def rates(self, scenario: Scenario, grid: Mapping[str, Sequence[float]], source: str) -> Rates:
+        """What each publisher publishes in each channel of a grid, without a log: by the table ``densities``
+        (``density``), or by what clients have announced (``advertisements``). Raises a ``UsageError`` where nothing is
+        said."""
 
     def candidates(
         self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = "delay"

@@ -41,7 +41,7 @@ def planner(attach: Attach) -> Plan:
         scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
     ) -> dict[str, pa.Table]:
         core = check_core(parameters["core"])
-        instance = Instance(scenario, pipeline, parameters["channels"], fine=True)
+        instance = Instance(scenario, pipeline, parameters["channels"], True, parameters["traffic"])
         at = attach(instance, seed)
         return Decision(plan_tables(instance, at, core), {}, room_for(instance, at))
 

@@ -33,7 +33,7 @@ def plan(
     core = check_core(parameters["core"])
     if parameters["reading"] not in READINGS:
         raise UsageError(f"reading={parameters['reading']}: it is one of {', '.join(READINGS)}")
-    instance = Instance(scenario, pipeline, parameters["channels"])
+    instance = Instance(scenario, pipeline, parameters["channels"], traffic=parameters["traffic"])
     at = clustered(instance, parameters["reading"] == PRINTED)
     return Decision(plan_tables(instance, at, core), {}, room_for(instance, at))
 

@@ -37,7 +37,7 @@ Links = list[tuple[int, int]]
 def plan(
     scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
 ) -> dict[str, pa.Table]:
-    instance = Instance(scenario, pipeline, parameters["channels"], fine=True)
+    instance = Instance(scenario, pipeline, parameters["channels"], True, parameters["traffic"])
     far = instance.ways.far
     if not np.allclose(far, far.T):
         raise UsageError("overlay-exact takes prices between brokers that are the same both ways")

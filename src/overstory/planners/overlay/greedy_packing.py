@@ -32,7 +32,7 @@ def plan(
     core = check_core(parameters["core"])
     if parameters["order"] not in ORDERS:
         raise UsageError(f"order={parameters['order']}: it is one of {', '.join(ORDERS)}")
-    instance = Instance(scenario, pipeline, parameters["channels"])
+    instance = Instance(scenario, pipeline, parameters["channels"], traffic=parameters["traffic"])
     at = packed(instance, parameters["order"] == BY_DEMAND)
     return Decision(plan_tables(instance, at, core), {}, room_for(instance, at))
 

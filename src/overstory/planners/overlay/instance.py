@@ -17,7 +17,7 @@ from overstory.model.scenario import Scenario
 from overstory.model.tables import ATTACHMENTS
 from overstory.planners.defaults import brokers_that_take
 from overstory.planners.overlay.reach import Reach, reach_of
-from overstory.planners.overlay.traffic import Traffic, traffic_of
+from overstory.planners.overlay.traffic import LOG, Traffic, traffic_of
 from overstory.planners.steps import Steps
 
 Ints = NDArray[np.int64]
@@ -41,9 +41,11 @@ def ways_of(network: Network) -> Ways:
 class Instance:
     """A scenario's traffic, what access costs within reach, ways between brokers and capacities."""
 
-    def __init__(self, scenario: Scenario, pipeline: Steps, channels: object, fine: bool = False) -> None:
+    def __init__(
+        self, scenario: Scenario, pipeline: Steps, channels: object, fine: bool = False, traffic: object = LOG
+    ) -> None:
         self.scenario, self.pipeline = scenario, pipeline
-        self.traffic: Traffic = traffic_of(scenario, pipeline, channels, fine)
+        self.traffic: Traffic = traffic_of(scenario, pipeline, channels, fine, traffic)
         self.network = scenario.network
         capacity = scenario.brokers.sort_by("id")["capacity"].to_numpy()
         self.room: Floats = np.where(np.isnan(capacity), np.inf, capacity)
@@ -148,9 +150,11 @@ class Instance:
 FIRST = 8  # brokers that are looked at for each user before all others
 
 
-def reserve_for(events: int) -> float:
+def reserve_for(events: int | None) -> float:
     """The share of each capacity that planners leave free: rates of the whole log are estimated from so many events,
-    and the estimate errs by the inverse of their root."""
+    and the estimate errs by the inverse of their root. Densities that are given are taken at their word."""
+    if events is None:
+        return RESERVE
     return min(max(PER_ROOT / math.sqrt(max(events, 1)), RESERVE), MOST_RESERVED)
 
 

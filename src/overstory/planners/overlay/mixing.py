@@ -35,7 +35,7 @@ def plan(
     scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
 ) -> dict[str, pa.Table]:
     core = check_core(parameters["core"])
-    instance = Instance(scenario, pipeline, parameters["channels"])
+    instance = Instance(scenario, pipeline, parameters["channels"], traffic=parameters["traffic"])
     at = mixed(instance, seed)
     return Decision(plan_tables(instance, at, core), {}, room_for(instance, at))
 

@@ -16,7 +16,7 @@ def plan(
     scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
 ) -> dict[str, pa.Table]:
     core = check_core(parameters["core"])
-    instance = Instance(scenario, pipeline, parameters["channels"])
+    instance = Instance(scenario, pipeline, parameters["channels"], traffic=parameters["traffic"])
     brokers = instance.reach.brokers
     count = (brokers >= 0).sum(axis=1)
     drawn = (np.random.default_rng(seed).random(len(brokers)) * count).astype(np.int64)

@@ -70,7 +70,7 @@ def plan(
     scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
 ) -> dict[str, pa.Table]:
     core, most = check_core(parameters["core"]), check_moves(parameters["moves"])
-    instance = Instance(scenario, pipeline, parameters["channels"], fine=True)
+    instance = Instance(scenario, pipeline, parameters["channels"], True, parameters["traffic"])
     found = searched(instance, int(str(parameters["rounds"])), seed)
     before, at = _positions(instance, base["attachments"]), found.at
     told = attaching(instance, found.given, before, at)

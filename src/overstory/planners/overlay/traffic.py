@@ -1,7 +1,8 @@
 """What users send and want, by sub-channel, in compressed rows. There is never a table of users times users.
 
 A *kind* of user is the users with equal sets of filters (the paper's uniform subscriber groups): what they want is held
-once. Rates are bytes of the whole log, scaled up from the parts that a planner may see.
+once. Rates are bytes of the whole log, scaled up from the parts that a planner may see (``traffic=log``); or what the
+table ``densities`` says (``density``), or what clients have announced (``advertisements``).
 """
 
 from collections.abc import Mapping
@@ -11,13 +12,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from overstory.errors import UsageError
 from overstory.model.scenario import Scenario
 from overstory.planners.overlay.channels import Covers, covers_of, grid_for, texts_of
-from overstory.planners.steps import Histogram, Steps
+from overstory.planners.steps import Rates, Steps
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 SEEN = 0.8  # the share of the log that planners may look at
+LOG, DENSITY, ADVERTISEMENTS = SOURCES = ("log", "density", "advertisements")
 AUTO, MADE_BY, USUAL, FINEST = "auto", "channels", 20, 128
 
 
@@ -38,7 +41,7 @@ class Traffic(NamedTuple):
     got: Floats  # by user
     total: Floats  # by channel: bytes that are published
     texts: list[str]  # by channel: its predicate
-    seen: int  # events of the log that all this is estimated from
+    seen: int | None  # events of the log that all this is estimated from; None: densities are given
     unwanted: int  # channels that are published into and nobody wants; they cost access alone, and are left out
 
     @property
@@ -51,15 +54,34 @@ class Traffic(NamedTuple):
         return len(self.total)
 
 
-def traffic_of(scenario: Scenario, pipeline: Steps, channels: object, fine: bool = False) -> Traffic:
+class Counted(NamedTuple):
+    """Rates from a log."""
+
+    publisher: Ints
+    channel: Ints
+    bytes: Floats
+
+
+def traffic_of(
+    scenario: Scenario, pipeline: Steps, channels: object, fine: bool = False, source: object = LOG
+) -> Traffic:
     """``channels`` is how many there are to be, or ``auto``: then as many as the scenario was made for, else some; or,
     where they are to be ``fine``, as many as filters have ends, up to a limit."""
+    if source not in SOURCES:
+        raise UsageError(f"traffic={source}: it is one of {', '.join(SOURCES)}")
     boxes = pipeline.boxes(scenario)
     grid = grid_for(boxes, _how_many(scenario, channels, fine), even=not fine)
     covers = covers_of(boxes, grid)
-    asked = {name: edges.tolist() for name, edges in grid.items()} or ["TRUE"]
-    histogram = pipeline.histograms(scenario, asked)
-    return traffic_from(scenario, pipeline.predicates(scenario), covers, histogram, grid)
+    asked = {name: edges.tolist() for name, edges in grid.items()}
+    seen: int | None = None
+    if source != DENSITY:
+        histogram = pipeline.histograms(scenario, asked or ["TRUE"])
+        seen = int(histogram.events.sum())
+    if source == LOG:
+        rates: Rates = Counted(histogram.publisher, histogram.channel, histogram.bytes / SEEN)
+    else:
+        rates = pipeline.rates(scenario, asked, str(source))
+    return traffic_from(scenario, pipeline.predicates(scenario), covers, rates, grid, seen)
 
 
 def _how_many(scenario: Scenario, channels: object, fine: bool) -> int:
@@ -71,27 +93,26 @@ def _how_many(scenario: Scenario, channels: object, fine: bool) -> int:
 
 
 def traffic_from(
-    scenario: Scenario, predicates: Ints, covers: Covers, histogram: Histogram, grid: Mapping[str, Floats]
+    scenario: Scenario, predicates: Ints, covers: Covers, rates: Rates, grid: Mapping[str, Floats], seen: int | None
 ) -> Traffic:
     users = np.sort(scenario.clients["id"].to_numpy())
     kind, wants = _kinds(scenario.subscriptions, users, predicates, covers)
-    size = max(int(histogram.channel.max(initial=0)), int(wants.items.max(initial=0))) + 1
+    size = max(int(rates.channel.max(initial=0)), int(wants.items.max(initial=0))) + 1
     wanted = np.zeros(size, bool)
     wanted[wants.items] = True
-    published = np.bincount(histogram.channel, histogram.bytes, size) / SEEN
+    published = np.bincount(rates.channel, rates.bytes, size)
     used = np.flatnonzero(wanted)
     number = np.full(size, -1, np.int64)
     number[used] = np.arange(len(used))
-    publisher = np.searchsorted(users, histogram.publisher)
-    sent = np.bincount(publisher, histogram.bytes, len(users)) / SEEN
-    sends = _summed(publisher, number[histogram.channel], histogram.bytes / SEEN, len(users))
+    publisher = np.searchsorted(users, rates.publisher)
+    sent = np.bincount(publisher, rates.bytes, len(users))
+    sends = _summed(publisher, number[rates.channel], rates.bytes, len(users))
     wants = _kept(wants, number)
     total = published[used]
     by_kind = np.bincount(_row_of(wants), wants.weights * total[wants.items], len(wants.offsets) - 1)
     got = by_kind[kind] - _own(scenario.subscriptions, users, kind, wants, sends)
-    events = int(histogram.events.sum())
     idle = int(((published > 0) & ~wanted).sum())
-    return Traffic(users, kind, wants, sends, sent, np.maximum(got, 0.0), total, texts_of(grid, used), events, idle)
+    return Traffic(users, kind, wants, sends, sent, np.maximum(got, 0.0), total, texts_of(grid, used), seen, idle)
 
 
 def _kinds(subscriptions: pa.Table, users: Ints, predicates: Ints, covers: Covers) -> tuple[Ints, Rows]:
