@@ -1,5 +1,6 @@
 """The coordinator's mind and the clients' together, without a network: messages wait in queues and are handled in any
-order that keeps each queue's. At every moment each client gets every topic that it wants from every publisher."""
+order that keeps each queue's. At every moment each client gets every topic that it wants from every publisher, also
+from those that do not use the layer."""
 
 import random
 from collections import deque
@@ -17,6 +18,7 @@ from overstory.topics.journal import Journal
 from overstory.topics.prices import Prices
 from overstory.topics.protocol import (
     LATE,
+    RELAY,
     Again,
     Bye,
     Counted,
@@ -46,6 +48,7 @@ class World:
         self.up: deque[Any] = deque()
         self.down: dict[str, deque[Any]] = {name: deque() for name in [*self.clients, *self.publishers]}
         self.asked: list[tuple[str, int, str]] = []  # witnesses that have yet to answer
+        self.guard: set[str] = set()  # topics that the guard hears at every server
         self.start()
 
     def start(self) -> None:
@@ -53,6 +56,7 @@ class World:
         self.coordination = Coordination(Deciding(PRICES, self.draw.randrange(1000)), self.journal.begin())
         self.coordination.watched_by(WITNESSES)
         self.journal.restore(self.coordination)
+        self.guard = set(self.coordination.to_guard)
         for name in self.down:
             self.down[name].append(Again())  # a client reports until it is heard; here: when someone is there
 
@@ -85,7 +89,8 @@ class World:
 
     def do(self, name: str, step: Step) -> None:
         if step.ask is not None:
-            self.asked += [(name, step.ask, witness) for witness in WITNESSES]
+            relay = [RELAY] if step.relay else []
+            self.asked += [(name, step.ask, witness) for witness in [*WITNESSES, *relay]]
         if step.done is not None:
             self.up.append(Done(name, step.done))
 
@@ -113,7 +118,25 @@ class World:
             name, version, witness = self.asked.pop(self.draw.randrange(len(self.asked)))
             self.do(name, self.clients[name].seen(version, witness))
 
+    def listen(self) -> None:
+        """The guard comes to hear a topic everywhere; those that are in no cluster any more it gives up."""
+        self.guard &= self.coordination.to_guard
+        for topic in self.draw.sample(sorted(self.coordination.to_guard - self.guard), 1) if self.unguarded else ():
+            self.guard.add(topic)
+            self.coordination.guarded([topic])
+
+    @property
+    def unguarded(self) -> bool:
+        return bool(self.coordination.to_guard - self.guard)
+
+    def publish_without(self) -> None:
+        """Somebody publishes without the layer, and the guard may hear of it."""
+        topic = self.draw.choice(TOPICS[:3])
+        if topic in self.guard and self.draw.random() < 0.1:
+            self.coordination.make_plain(topic, "somebody publishes it", self.now)
+
     def check(self) -> None:
+        places = self.coordination
         for name, held in self.clients.items():
             subjects = {cluster_subject(cluster) for cluster in held.clusters} | ({LATE} if held.clusters else set())
             for topic in held.wants - held.direct:
@@ -121,6 +144,8 @@ class World:
                     others = publisher.routes.get(topic, ())
                     ways = (LATE,) if others is None else others
                     assert topic not in publisher.routes or subjects.intersection(ways), (name, topic)
+                assert topic in self.guard, (name, topic)
+                assert held.clusters.keys() & set(places.clusters_of(topic)), (name, topic)
 
     def settled(self) -> None:
         """Everything that waits is handled."""
@@ -132,8 +157,9 @@ class World:
             for _ in range(60):
                 self.obey()
                 self.answer()
+                self.listen()
                 self.check()
-            if not self.up and not any(self.down.values()) and not self.asked:
+            if not self.up and not any(self.down.values()) and not self.asked and not self.unguarded:
                 return
         raise AssertionError("it does not come to rest")
 
@@ -142,6 +168,7 @@ class World:
 def test_nobody_ever_lacks_a_topic(seed: int, crashes: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     world = World(seed, tmp_path_factory.mktemp("journal") / "journal.db")
     steps = [world.change, world.publish, world.hear, world.hear, world.obey, world.obey, world.answer, world.tick]
+    steps += [world.listen, world.publish_without]
     for _ in range(250):
         world.draw.choice(steps)()
         if crashes and world.draw.random() < 0.01:
@@ -152,6 +179,8 @@ def test_nobody_ever_lacks_a_topic(seed: int, crashes: bool, tmp_path_factory: p
         brought = {topic for topics in held.clusters.values() for topic in topics}
         assert held.wants <= brought | held.direct
         assert not held.direct & brought  # nothing comes twice for good
+        assert not brought & world.coordination.plain.keys()
+    assert not world.coordination.to_guard & world.coordination.plain.keys()
     for publisher in world.publishers.values():
         assert not publisher.unknown()
     world.journal.close()

@@ -1,4 +1,5 @@
-"""Clusters over a real cluster of three servers and a leaf node: no event is lost, doubled or out of order."""
+"""Clusters over a real cluster of three servers and a leaf node: no event is lost, doubled or out of order, nor is any
+lost of a publisher that does not use the layer."""
 
 import asyncio
 from collections import defaultdict
@@ -6,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
 
 from overstory.lab.nats_barrier import Ears
@@ -82,7 +84,7 @@ def test_clusters_form_and_end_without_loss(servers: Servers, tmp_path: Path) ->
         crowd = Crowd(servers)
         await crowd.come()
         await until(lambda: min(crowd.published.values(), default=0) > 20, crowd.publish)
-        service = Service(servers.urls, tmp_path / "journal.db", DEAR, seed=1)
+        service = Service(servers.urls, tmp_path / "journal.db", DEAR, seed=1, observed=0.0)
         await service.start()
         told = service.coordination
         even = crowd.clients[::2]
@@ -112,7 +114,7 @@ def test_clusters_form_and_end_without_loss(servers: Servers, tmp_path: Path) ->
 
 def test_a_coordinator_that_was_killed_goes_on_from_its_journal(servers: Servers, tmp_path: Path) -> None:
     async def run() -> None:
-        first = Service(servers.urls, tmp_path / "journal.db", DEAR, seed=1)
+        first = Service(servers.urls, tmp_path / "journal.db", DEAR, seed=1, observed=0.0)
         await first.start()
         crowd = Crowd(servers)
         await crowd.come()
@@ -128,7 +130,7 @@ def test_a_coordinator_that_was_killed_goes_on_from_its_journal(servers: Servers
             await newcomer.flush()
             crowd.published[topic] += 1
             await until(crowd.complete)
-            second = Service(servers.urls, tmp_path / "journal.db", DEAR, seed=2)
+            second = Service(servers.urls, tmp_path / "journal.db", DEAR, seed=2, observed=0.0)
             assert second.restored
             await second.start()
             try:
@@ -148,12 +150,62 @@ def test_a_coordinator_that_was_killed_goes_on_from_its_journal(servers: Servers
 
 async def killed(service: Service) -> None:
     """Ends a service as if its process had been killed: nobody is told, nothing is written."""
-    assert service._task is not None
-    service._task.cancel()
-    for each in [*service.witnesses.values(), service.nc]:
+    for task in (service._task, service.guard._task):
+        assert task is not None
+        task.cancel()
+    for each in [*service.witnesses.values(), service.nc, service.guard.nc]:
         each._transport.close()
         each.options["allow_reconnect"] = False
         await each.close()
+
+
+def test_no_event_of_a_publisher_without_the_layer_is_lost(servers: Servers, tmp_path: Path) -> None:
+    """Its events carry no id. The guard relays them to the cluster, and the topic leaves the cluster for good."""
+
+    async def run() -> None:
+        service = Service(servers.urls, tmp_path / "journal.db", DEAR, seed=1, observed=0.0)
+        await service.start()
+        crowd, told = Crowd(servers), service.coordination
+        await crowd.come()
+        plain = await nats.connect(servers.urls[3])  # at the leaf node
+        topic = crowd.groups[0][0]
+        sent = 0
+
+        def interested() -> list[list[int]]:
+            return [crowd.got[number, topic] for number in range(0, crowd.people, 2)]
+
+        async def publish_without() -> None:
+            nonlocal sent
+            await plain.publish(topic, b"%d" % (1000 + sent))
+            sent += 1
+
+        try:
+            await until(lambda: not any(each.holding.direct for each in crowd.clients), crowd.publish)
+            before = len(told.deciding.alive())
+            await until(lambda: all(topic in each.holding.direct for each in crowd.clients[::2]), publish_without)
+            await until(lambda: topic not in told.to_guard, publish_without)
+            settled = sent
+            for _ in range(5):
+                await publish_without()
+            await plain.flush()
+            await until(lambda: all(set(range(1000, 1000 + sent)) <= set(got) for got in interested()))
+            await until(crowd.complete)
+            for got in interested():
+                last = [number for number in got if number >= 1000 + settled]
+                assert last == list(range(1000 + settled, 1000 + sent))  # each once, when it has settled
+                assert [n for n in got if n < 1000] == list(range(crowd.published[topic]))
+            assert (told.plain.keys(), before, told.relayed > 0) == ({topic}, 2, True)
+            assert [change.topics for change in told.timeline if change.what == "plain"] == [(topic,)]
+            assert all(each.holding.clusters for each in crowd.clients)  # the other topics stay in theirs
+        finally:
+            await plain.close()
+            await crowd.go()
+            await service.stop()
+        again = Service(servers.urls, tmp_path / "journal.db", DEAR)
+        assert again.coordination.plain.keys() == {topic}
+        again.journal.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("subject", ["news.*", "news.>"])
@@ -163,7 +215,8 @@ def test_wildcards_are_served_as_they_are(servers: Servers, subject: str) -> Non
         sub = await client.subscribe(subject)
         group = await client.subscribe("news.x", queue="workers")
         await client.publish("news.x", b"1")
-        assert (await sub.next_msg(PATIENCE)).data == b"1"
+        message = await sub.next_msg(PATIENCE)
+        assert (message.data, message.headers) == (b"1", None)  # nothing of the layer shows
         assert (await group.next_msg(PATIENCE)).data == b"1"
         assert client.statistics().served_plainly == 2
         assert client.statistics().interests == 0

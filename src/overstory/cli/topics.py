@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from overstory.cli.output import print_json
 from overstory.cli.tables import table
 from overstory.errors import UsageError
-from overstory.topics.prices import Prices
+from overstory.topics.prices import OBSERVED, Prices
 
 if TYPE_CHECKING:
     from overstory.topics.watching import Would
@@ -50,6 +50,13 @@ def add_to(commands: Any) -> None:
         help="what it remembers (default: %(default)s)",
     )
     run.add_argument("--metrics", type=int, metavar="PORT", help="serve numbers for Prometheus there, on loopback")
+    run.add_argument(
+        "--observe",
+        type=float,
+        default=OBSERVED,
+        metavar="SECONDS",
+        help="for which nobody may publish a topic without the layer before it is in a cluster (default: %(default)s)",
+    )
     run.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: %(default)s)")
     _add_prices(run)
     run.add_argument("--json", action="store_true", help="print the timeline as lines of JSON")
@@ -126,6 +133,8 @@ def run_run(arguments: argparse.Namespace) -> None:
     for url in arguments.url:
         if not url.startswith(("nats://", "tls://", "ws://", "wss://")):
             raise UsageError(f"'{url}' is no NATS server: it has to begin with nats://, as nats://127.0.0.1:4222")
+    if not 0 <= arguments.observe <= 3600:
+        raise UsageError("--observe has to be from 0 to 3600 seconds")
     if not arguments.journal.absolute().parent.is_dir():
         raise UsageError(f"--journal {arguments.journal}: there is no such folder; make it first")
     with contextlib.suppress(asyncio.CancelledError):
@@ -139,7 +148,7 @@ async def _coordinated(arguments: argparse.Namespace, prices: Prices) -> None:
         raise UsageError("nats-py is not installed; install overstory[nats]") from None
     from overstory.topics.metrics import Timeline, serve
 
-    service = Service(arguments.url, arguments.journal, prices, arguments.seed)
+    service = Service(arguments.url, arguments.journal, prices, arguments.seed, arguments.observe)
     await service.start()
     if arguments.metrics is not None:
         serve(service.coordination, arguments.metrics)

@@ -123,7 +123,14 @@ class Coordinator:
         self.starts += 1
         prices = ["--subscription", str(SUBSCRIPTION), "--interval", str(INTERVAL)]
         command = [sys.executable, "-m", "overstory.cli", "topics", "run", *self.urls, "--json", *prices]
-        command += ["--journal", str(self.folder / "journal.db"), "--seed", str(self.seed + self.starts)]
+        command += [
+            "--journal",
+            str(self.folder / "journal.db"),
+            "--seed",
+            str(self.seed + self.starts),
+            "--observe",
+            "0",
+        ]
         with (self.folder / "timeline.jsonl").open("ab") as out, (self.folder / "coordinator.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=out, stderr=log)
 

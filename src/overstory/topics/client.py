@@ -189,9 +189,10 @@ class Client(Plain):  # type: ignore[misc]
 
     def _arrived(self, **fields: Any) -> Msg | None:
         """A message has come. Those of the layer's own subscriptions are dealt with here, at once."""
-        if fields["_sid"] not in self._carried:
-            return Msg(**fields)
         headers, subject = fields["headers"] or {}, fields["subject"]
+        if fields["_sid"] not in self._carried:
+            headers.pop(protocol.ID, None)
+            return Msg(**(fields | {"headers": headers or None}))
         if subject == client_subject(self.name_in_layer):
             self._steps.put_nowait(protocol.to_client.decode(fields["data"]))
             return None
@@ -248,7 +249,7 @@ class Client(Plain):  # type: ignore[misc]
             await self._carry(LATE)
             await self._carry(cluster_subject(cluster))
         if step.ask is not None:
-            await super().publish(WITNESS, encoded(Joined(self.name_in_layer, step.ask)))
+            await super().publish(WITNESS, encoded(Joined(self.name_in_layer, step.ask, step.relay)))
         for topic in step.no_direct:
             await self._drop(topic)
         for cluster in step.no_clusters:

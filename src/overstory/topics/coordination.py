@@ -7,15 +7,20 @@
    been told since.
 3. All that is told follows from what is kept here. So a coordinator that comes back goes on where it was, from its
    journal, and from what clients report.
+4. A place is ``READY`` only when the guard hears its topic at every server, so that events of publishers which do not
+   use this layer are relayed. A topic of which there is such an event is *plain* from then on: it leaves its clusters,
+   and everyone who wants it is subscribed to it directly.
 
 No I/O, no clock: messages in, messages out.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from overstory.topics.deciding import Deciding
 from overstory.topics.protocol import (
+    RELAY,
     Again,
     Bye,
     Counted,
@@ -33,17 +38,19 @@ from overstory.topics.protocol import (
 ADDING, READY, RETIRING = "adding", "ready", "retiring"
 GAP = 0.25  # seconds between two things that a client is told to hold: much may change meanwhile
 LEASE = 30.0  # seconds that a client which cannot be reached is waited for
+GUARD = ""  # stands among the publishers that a place waits for; no client has this name
 Place = tuple[str, int]  # a topic in a cluster
 
 
 class Change(NamedTuple):
-    """Something that happened to a cluster: for the timeline."""
+    """Something that happened to a cluster, or to a topic without one (``plain``): for the timeline."""
 
     time: float
-    what: str  # formed, added, removed, merged, ended
-    cluster: int
+    what: str  # formed, added, removed, merged, ended, plain
+    cluster: int | None
     topics: tuple[str, ...] = ()
     into: int | None = None
+    why: str | None = None
 
 
 class Told:
@@ -63,25 +70,30 @@ class Told:
 
 
 class Coordination:
-    """``incarnation`` is higher each time that the coordinator comes back; versions begin with it."""
+    """``incarnation`` is higher each time that the coordinator comes back; versions begin with it. ``guarded`` is false
+    where there is no guard, and all publishers are known to use the layer."""
 
-    def __init__(self, deciding: Deciding, incarnation: int = 1) -> None:
-        self.deciding = deciding
+    def __init__(self, deciding: Deciding, incarnation: int = 1, guarded: bool = True) -> None:
+        self.deciding, self.has_guard = deciding, guarded
         self.version = incarnation << 32
         self.clients: dict[str, Told] = {}
         self.places: dict[Place, str] = {}
         self.publishers: dict[str, set[str]] = defaultdict(set)
         self.witnesses: list[str] = []
+        self.plain: dict[str, str] = {}  # topics that are in no cluster for good, and why
+        self.relayed = 0  # events of publishers that do not use the layer
         self.timeline: list[Change] = []
         self.sent: dict[str, int] = defaultdict(int)
         self.handovers = 0
         self._known: dict[int, frozenset[str]] = {}
         self._waiting: dict[Place, dict[str, int]] = {}  # publishers that have yet to confirm, with the version
         self._by_topic: dict[str, set[Place]] = defaultdict(set)
+        self._guarded: set[str] = set()  # topics that the guard hears at every server
         self._holders: dict[int, set[str]] = defaultdict(set)  # clients that were told of a cluster
         self._rates: dict[str, dict[str, float]] = defaultdict(dict)  # events a second, by topic and publisher
         self.dirty_clients: set[str] = set()  # whose rows of the journal have to be written
         self.dirty_places: set[Place] = set()
+        self.dirty_plain: set[str] = set()
         self._unsettled: set[str] = set()  # clients that may have to be told something
         self._out: list[tuple[str, ToClient]] = []
 
@@ -100,7 +112,7 @@ class Coordination:
         if isinstance(message, Report):
             self._reported(told, message)
         elif isinstance(message, Declare):
-            self.deciding.declare(client, message.topic, message.wanted)
+            self.deciding.declare(client, message.topic, message.wanted and message.topic not in self.plain)
             self.dirty_clients.add(client)
             self._unsettled.add(client)
         elif isinstance(message, Publishes):
@@ -118,7 +130,7 @@ class Coordination:
         for topic in self.deciding.wanted_by(client) - set(report.wants):
             self.deciding.declare(client, topic, False)
         for topic in report.wants:
-            self.deciding.declare(client, topic, True)
+            self.deciding.declare(client, topic, topic not in self.plain)
         told.confirmed = max(told.confirmed, report.version) if told.takes else told.confirmed
         told.takes = [take for take in told.takes if take.version >= told.confirmed]
         self._publishes(client, report.publishes)
@@ -144,6 +156,7 @@ class Coordination:
         self._say(client, Routes(self.version, found))
 
     def _routed(self, client: str, version: int) -> None:
+        """A publisher publishes as it was told."""
         for waiting in self._waiting.values():
             if waiting.get(client, version + 1) <= version:
                 del waiting[client]
@@ -161,6 +174,45 @@ class Coordination:
         for topic, events in counted.events.items():
             self._rates[topic][client] = events / max(counted.seconds, 1e-3)
             self.deciding.rate(topic, sum(self._rates[topic].values()))
+
+    # events of publishers that do not use the layer
+
+    @property
+    def to_guard(self) -> set[str]:
+        """The topics that the guard has to listen to: those of clusters, also of those that come and go."""
+        return {topic for topic, _ in self.places} if self.has_guard else set()
+
+    def guarded(self, topics: Iterable[str]) -> None:
+        """The guard hears these topics at every server."""
+        for topic in topics:
+            if self._by_topic.get(topic):
+                self._guarded.add(topic)
+            for place in self._by_topic.get(topic, ()):
+                self._waiting.get(place, {}).pop(GUARD, None)
+
+    def make_plain(self, topic: str, why: str, now: float) -> None:
+        """A topic leaves its clusters for good, since somebody publishes it without the layer, or the guard may not
+        listen to it. What is plain already stays so."""
+        if topic in self.plain:
+            return
+        self.plain[topic] = why
+        self.dirty_plain.add(topic)
+        self.timeline.append(Change(now, "plain", None, (topic,), None, why))
+        for client in list(self.clients):
+            if topic in self.deciding.wanted_by(client):
+                self.deciding.declare(client, topic, False)
+                self._unsettled.add(client)
+        self.deciding.changed_topics.add(topic)
+
+    def clusters_of(self, topic: str) -> list[int]:
+        """The clusters that somebody may get a topic from."""
+        return sorted(id_ for _, id_ in self._by_topic.get(topic, ()))
+
+    def tell_again(self) -> None:
+        """Answers of witnesses may have been lost: whoever waits for them is told anew."""
+        for client, told in self.clients.items():
+            if told.busy:
+                self._take(client, told)
 
     # who comes and goes
 
@@ -195,17 +247,20 @@ class Coordination:
         """The servers that have a witness. Who waits for another set is told anew."""
         if witnesses != self.witnesses:
             self.witnesses = witnesses
-            for client, told in self.clients.items():
-                if told.busy:
-                    self._take(client, told)
+            self.tell_again()
 
     def ask_all(self) -> None:
         for client in self.clients:
             self._say(client, Again())
 
-    def resume(self, clients: dict[str, Told], wants: dict[str, list[str]], places: dict[Place, str]) -> None:
+    def resume(
+        self, clients: dict[str, Told], wants: dict[str, list[str]], places: dict[Place, str], plain: dict[str, str]
+    ) -> None:
         """Goes on from a journal. Clusters are as their places and their holders say; what had been decided, but not
         begun, is decided anew."""
+        self.plain = plain
+        self.deciding.changed_topics |= plain.keys()
+        wants = {client: [topic for topic in mine if topic not in plain] for client, mine in wants.items()}
         topics: dict[int, list[str]] = defaultdict(list)
         for (topic, id_), state in sorted(places.items()):
             self._by_topic[topic].add((topic, id_))
@@ -274,7 +329,7 @@ class Coordination:
     def _change_places(self) -> None:
         changed, self.deciding.changed_topics = self.deciding.changed_topics, set()
         for topic in sorted(changed):
-            wanted = {(topic, id_) for id_ in self.deciding.around(topic)}
+            wanted = {(topic, id_) for id_ in self.deciding.around(topic)} if topic not in self.plain else set()
             there = set(self._by_topic[topic])
             for place in wanted - there:
                 self._add(place)
@@ -294,7 +349,7 @@ class Coordination:
         self.places[place] = ADDING
         self.dirty_places.add(place)
         self._by_topic[topic].add(place)
-        self._waiting[place] = {}
+        self._waiting[place] = {} if topic in self._guarded or not self.has_guard else {GUARD: 0}
         for client in sorted(self.publishers[topic] & self.clients.keys()):
             self._route(client, [topic])
 
@@ -309,7 +364,11 @@ class Coordination:
 
     def _take(self, client: str, told: Told) -> None:
         self.version += 1
-        take = Take(self.version, self._target(client), list(self.witnesses))
+        target = self._target(client)
+        relied = {topic for take in told.takes for topics in take.clusters.values() for topic in topics}
+        given_up = relied - {topic for topics in target.values() for topic in topics}
+        relay = [RELAY] if given_up and self.has_guard else []
+        take = Take(self.version, target, [*self.witnesses, *relay])
         told.takes.append(take)
         for cluster in take.clusters:
             self._holders[cluster].add(client)
@@ -326,6 +385,8 @@ class Coordination:
             del self.places[place]
             self._by_topic[place[0]].discard(place)
             self.dirty_places.add(place)
+            if not self._by_topic[place[0]]:
+                self._guarded.discard(place[0])
         for topic in sorted({topic for topic, _ in going}):
             for client in sorted(self.publishers[topic] & self.clients.keys()):
                 self._route(client, [topic])

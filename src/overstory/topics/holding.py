@@ -9,18 +9,19 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from overstory.topics.protocol import Take
+from overstory.topics.protocol import RELAY, Take
 
 
 class Step(NamedTuple):
     """What a client has to do now: subjects to subscribe to, then those to give up, by kind; whether witnesses are to
-    be asked; and the version of a ``Take`` that is done."""
+    be asked, and the guard with them; and the version of a ``Take`` that is done."""
 
     direct: tuple[str, ...] = ()
     clusters: tuple[int, ...] = ()
     no_direct: tuple[str, ...] = ()
     no_clusters: tuple[int, ...] = ()
     ask: int | None = None
+    relay: bool = False
     done: int | None = None
 
 
@@ -60,7 +61,7 @@ class Holding:
             self.clusters[cluster] = frozenset()
         if self._spare(take) == ((), ()) or not self._unseen:
             return self._finished()._replace(direct=step.direct, clusters=new)
-        return step._replace(clusters=new, ask=take.version)
+        return step._replace(clusters=new, ask=take.version, relay=RELAY in self._unseen)
 
     def seen(self, version: int, server: str) -> Step:
         """A witness has answered."""

@@ -16,6 +16,7 @@ from overstory.topics.protocol import Take
 TABLES = """
 CREATE TABLE IF NOT EXISTS starts (number INTEGER PRIMARY KEY AUTOINCREMENT);
 CREATE TABLE IF NOT EXISTS clients (client TEXT PRIMARY KEY, row BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS plain (topic TEXT PRIMARY KEY, why TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS places (topic TEXT, cluster INTEGER, state TEXT NOT NULL, PRIMARY KEY (topic, cluster));
 """
 
@@ -54,14 +55,15 @@ class Journal:
             wants[client] = row.wants
         rows = self._db.execute("SELECT topic, cluster, state FROM places ORDER BY topic, cluster")
         places: dict[Place, str] = {(topic, cluster): state for topic, cluster, state in rows}
-        into.resume(clients, wants, places)
+        into.resume(clients, wants, places, dict(self._db.execute("SELECT topic, why FROM plain ORDER BY topic")))
         return bool(clients or places)
 
     def write(self, kept: Coordination) -> None:
         """Writes what has changed since the last time, in one transaction."""
         clients, kept.dirty_clients = kept.dirty_clients, set()
         places, kept.dirty_places = kept.dirty_places, set()
-        if not clients and not places:
+        plain, kept.dirty_plain = kept.dirty_plain, set()
+        if not clients and not places and not plain:
             return
         rows: list[tuple[Any, ...]] = []
         for client in clients & kept.clients.keys():
@@ -78,6 +80,7 @@ class Journal:
         held = [(*place, kept.places[place]) for place in places & kept.places.keys()]
         self._db.executemany("REPLACE INTO places VALUES (?, ?, ?)", held)
         self._db.executemany("DELETE FROM places WHERE topic = ? AND cluster = ?", list(places - kept.places.keys()))
+        self._db.executemany("REPLACE INTO plain VALUES (?, ?)", [(topic, kept.plain[topic]) for topic in plain])
         self._db.execute("COMMIT")
 
     def close(self) -> None:

@@ -30,6 +30,10 @@ GAUGES: dict[str, tuple[str, Callable[[Coordination], int]]] = {
         "clients between two sets of subscriptions",
         lambda told: sum(one.busy for one in told.clients.values()),
     ),
+    "overstory_topics_plain": (
+        "topics that are in no cluster for good, since somebody publishes them without the layer",
+        lambda told: len(told.plain),
+    ),
 }
 
 
@@ -54,6 +58,9 @@ class Numbers:
             sent.add_metric([kind], count)
         yield sent
         yield CounterMetricFamily("overstory_topics_handovers", "sets of subscriptions taken", self.told.handovers)
+        yield CounterMetricFamily(
+            "overstory_topics_relayed", "events of publishers that do not use the layer", self.told.relayed
+        )
         updates = CounterMetricFamily("overstory_topics_updates", "changes of clusters, by kind", labels=["kind"])
         for kind, count in self.told.deciding.updates().items():
             updates.add_metric([kind], count)
@@ -89,6 +96,8 @@ class Timeline:
 
 def _in_words(change: Change, when: float) -> str:
     clock = time.strftime("%H:%M:%S", time.localtime(when))
+    if change.cluster is None:
+        return f"{clock} {', '.join(change.topics)} is in no cluster from now on: {change.why}"
     into = f" into {change.into}" if change.into is not None else ""
     topics = f": {', '.join(change.topics)}" if change.topics else ""
     return f"{clock} cluster {change.cluster} {change.what}{into}{topics}"

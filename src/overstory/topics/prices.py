@@ -11,3 +11,6 @@ class Prices(NamedTuple):
     event: float = 1.0
     association: float = 1.0
     interval: float = 60.0
+
+
+OBSERVED = 2.0  # seconds that nobody may publish a topic without the layer before anyone relies on a cluster for it

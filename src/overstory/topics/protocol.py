@@ -7,6 +7,9 @@
 3. Who publishes a topic for the first time does not know its clusters yet. Until it is told, its events also go to one
    subject that all who hold a cluster are subscribed to (``LATE``).
 4. ``Take`` and ``Routes`` say what is to be, not what is to be done: they can be repeated, and the latest counts.
+5. Whoever publishes without this layer is known by events without an id. The coordinator's *guard* listens to all
+   topics of clusters, and passes such events on to the clusters (*relays* them). The topic then leaves its clusters for
+   good.
 """
 
 from typing import Any
@@ -15,7 +18,8 @@ import msgspec
 
 ROOT = "_OVS"
 TO_COORDINATOR, GONE = f"{ROOT}.co", f"{ROOT}.gone"
-WITNESS, LATE = f"{ROOT}.w", f"{ROOT}.late"
+WITNESS, LATE, PASSED = f"{ROOT}.w", f"{ROOT}.late", f"{ROOT}.p"
+RELAY = "relay"  # the guard, where it is asked as a witness
 ID, TOPIC = "Ovs-Id", "Ovs-Topic"  # headers
 
 
@@ -112,6 +116,16 @@ class Joined(Message, frozen=True):
 
     client: str
     version: int
+    relay: bool = False  # whether the guard is asked as well
+
+
+class Passed(Message, frozen=True):
+    """A witness tells the guard that it was asked. All that was published at its server before has come to the guard by
+    then."""
+
+    client: str
+    version: int
+    server: str
 
 
 class Seen(Message, frozen=True):
@@ -127,6 +141,7 @@ _encoder = msgspec.msgpack.Encoder()
 from_client = msgspec.msgpack.Decoder(FromClient)
 to_client = msgspec.msgpack.Decoder(ToClient)
 to_witness = msgspec.msgpack.Decoder(Joined)
+to_guard = msgspec.msgpack.Decoder(Passed | Seen)
 
 
 def encoded(message: Any) -> bytes:

@@ -1,8 +1,8 @@
 """The coordinator as a service over NATS: hears clients, settles, writes its journal, tells; and has a witness at each
-server.
+server, and a guard.
 
 A witness is a connection of its own. It answers a client over the way that all events take which are published at its
-server, so its answer comes behind them.
+server, so its answer comes behind them. Where the guard is asked as well, the witness also tells the guard.
 """
 
 import asyncio
@@ -20,9 +20,10 @@ from overstory.topics import protocol
 from overstory.topics.coordination import Coordination
 from overstory.topics.deciding import Deciding
 from overstory.topics.flushing import taken
+from overstory.topics.guarding import Guard
 from overstory.topics.journal import Journal
-from overstory.topics.prices import Prices
-from overstory.topics.protocol import GONE, TO_COORDINATOR, WITNESS, Seen, client_subject, encoded
+from overstory.topics.prices import OBSERVED, Prices
+from overstory.topics.protocol import GONE, PASSED, TO_COORDINATOR, WITNESS, Passed, Seen, client_subject, encoded
 
 EVERY = 0.02  # seconds between two rounds
 PATIENCE = 3.0  # seconds for a server to answer at first
@@ -31,10 +32,17 @@ SWEEP = 20.0  # seconds between two questions to all clients whether they are st
 
 
 class Service:
-    """``servers`` are the addresses of all servers, of which each has a witness."""
+    """``servers`` are the addresses of all servers, of which each has a witness. ``observed`` is how many seconds the
+    guard listens to a topic before anyone relies on a cluster for it."""
 
     def __init__(
-        self, servers: Sequence[str], journal: Path, prices: Prices | None = None, seed: int = 0, **options: Any
+        self,
+        servers: Sequence[str],
+        journal: Path,
+        prices: Prices | None = None,
+        seed: int = 0,
+        observed: float = OBSERVED,
+        **options: Any,
     ) -> None:
         self.servers, self.options = list(servers), options
         self.journal = Journal(journal)
@@ -42,6 +50,7 @@ class Service:
         self.coordination = Coordination(deciding, self.journal.begin())
         self.restored = self.journal.restore(self.coordination)
         self.nc = Plain()
+        self.guard = Guard(self.coordination, observed)
         self.witnesses: dict[str, Plain] = {}
         self.after_round: Callable[[], None] = lambda: None
         self._names: dict[str, str] = {}
@@ -74,6 +83,7 @@ class Service:
                 f"the account may not use the subjects of the layer: {self._forbidden[0]}; "
                 f"allow {protocol.ROOT}.> to it"
             )
+        await self.guard.start(self.servers, self.options)
         await asyncio.gather(*map(self._witness, there))
         self._late = [asyncio.create_task(self._witness(server)) for server in self.servers if server not in there]
         self._task = asyncio.create_task(self._run())
@@ -94,6 +104,7 @@ class Service:
         for task in [*self._late, self._task]:
             if task is not None:
                 task.cancel()
+        await self.guard.stop()
         for each in [*self.witnesses.values(), self.nc]:
             await each.close()
         self.journal.close()
@@ -104,6 +115,8 @@ class Service:
         async def heard(message: Msg) -> None:
             joined = protocol.to_witness.decode(message.data)
             await one.publish(client_subject(joined.client), encoded(Seen(joined.version, server)))
+            if joined.relay:
+                await one.publish(PASSED, encoded(Passed(joined.client, joined.version, server)))
 
         async def changed() -> None:
             self._show_witnesses()
@@ -163,6 +176,7 @@ class Service:
         """Settles what has been heard, and tells."""
         out = self.coordination.settle(now)
         self.journal.write(self.coordination)
+        await self.guard.listen(now)
         for client, message in out:
             await self.nc.publish(client_subject(client), encoded(message), reply=f"{GONE}.{client}")
         self.after_round()
