@@ -1,4 +1,5 @@
-"""A network of brokers: what a hop costs, what twenty processes take, and how long a replay of 20,000 events is."""
+"""A network of brokers: what a hop costs, what twenty processes take, how long a replay of 20,000 events is, and how
+long links are silent when 50,000 subscriptions come at once."""
 
 import asyncio
 import time
@@ -11,9 +12,12 @@ from benchmarks.broker import MICRO, taken
 from benchmarks.broker_load import Load, Shape
 from benchmarks.broker_peers import PEERS, Running, running
 from benchmarks.measure import Measurement
+from overstory.broker.pressure import LinkLimits
 from overstory.cli.up import is_as_predicted, links_of, wrong_clients
-from overstory.lab.lines import written_line
+from overstory.lab.crowd import Crowd, Wish
+from overstory.lab.lines import written_line, written_tree
 from overstory.lab.live import Network
+from overstory.lab.live_pruning import twenty_brokers
 from overstory.lab.markets import Size, make_market
 from overstory.lab.rehearsal import Rehearsal, plan_for_sized, rehearse, sized, types_of, wanted
 from overstory.model.scenario import Scenario, read_scenario
@@ -28,6 +32,7 @@ SHAPES = (
 )
 LEAST_SHARE = 0.5  # of one broker's rate
 MOST_MEMORY, MOST_SECONDS = 600.0, 60.0  # megabytes, seconds
+STORM = 50_000  # subscriptions
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "one tree": ("spt", {}),
     "many trees": ("covering-cyclic", {}),
@@ -93,6 +98,45 @@ def _proportional(pid: int) -> int:
     """The memory of a process, where what it shares with others counts in parts."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def storm(quick: bool) -> Iterator[Measurement]:
+    """Many subscriptions at once, at one broker or at all of them: the longest time in which a link was silent. Fails
+    where a connection between brokers ends, or where a broker does not get to know of all subscriptions."""
+    line, tree = [(0, 1), (1, 2), (2, 3)], list(twenty_brokers().links)
+    shapes = [("4 in a line, all at one end", line, [0]), ("20 in a tree, as many at each", tree, list(range(20)))]
+    for name, links, victims in shapes[:1] if quick else shapes:
+        count = (400 if quick else STORM) // len(victims)
+        with TemporaryDirectory() as folder:
+            written = written_tree(Path(folder), links)
+            with Network(*written, Path(folder) / "logs", {"types": {"x": "number"}}) as network:
+                began = time.monotonic()
+                asyncio.run(_subscribed(network, victims, count))
+                took = time.monotonic() - began
+                found = network.reports().values()
+        about = f"{name}: {count * len(victims):,} subscriptions, everywhere after {took:.0f} s"
+        if any(link.connections != 1 for report in found for link in report.links):
+            raise RuntimeError(f"{about}: a heartbeat was missed")
+        if any(report.entries < count * len(victims) for report in found):
+            raise RuntimeError(f"{about}: a broker does not know of all")
+        silence = max(link.silence for report in found for link in report.links)
+        yield Measurement("network-storm", about, silence, bar=LinkLimits().silence, unit="s of silence")
+
+
+async def _subscribed(network: Network, victims: list[int], count: int) -> None:
+    """Clients subscribe at once, and everything settles."""
+    crowd = Crowd()
+    try:
+        for broker in victims:
+            await crowd.connect(broker, f"c{broker}", network.address(broker))
+        wishes = {
+            broker: [Wish(f"x = {place * count + number}") for number in range(count)]
+            for place, broker in enumerate(victims)
+        }
+        await asyncio.gather(*(crowd.subscribe(broker, mine) for broker, mine in wishes.items()))
+        await asyncio.to_thread(network.wait_until_idle, None, 120.0)
+    finally:
+        crowd.close()
 
 
 def replay(quick: bool) -> Iterator[Measurement]:

@@ -73,5 +73,6 @@ SUBJECTS: dict[str, Subject] = {
     "network-line": network.line,
     "network-memory": network.memory,
     "network-replay": network.replay,
+    "network-storm": network.storm,
     "apply": apply.switching,
 }

@@ -24,6 +24,7 @@ from overstory.broker.facts import AT, UP, Fact, Facts
 from overstory.broker.groups import GROUP_KINDS, Groups
 from overstory.broker.leading import Lead
 from overstory.broker.links import Neighbour, Up
+from overstory.broker.marks import Marks
 from overstory.broker.message import Message, message_of
 from overstory.broker.moving import Moving
 from overstory.broker.pacing import Pace
@@ -58,9 +59,12 @@ from overstory.wire.frames import (
     QOS,
     RETAIN,
     SAFE,
+    Acknowledged,
     Events,
+    Flows,
     Raw,
     Steering,
+    are_alike,
     decode_events,
     distinct,
     joined_events,
@@ -165,13 +169,15 @@ class Fabric:
         self.lead = Lead(state.journal)
         self.pace = Pace(0.0)  # which the shell sets
         self.seen = Seen(number, state.journal)
+        state.events = max(state.events, place.incarnation << 32)
+        self.marks = Marks(number, lambda: state.events)
+        self.epochs.on_used.append(self.marks.begin)
         self.stranding = Stranding(state.router, self.send, self.spool, self.window.buffer)
         self.traces = Traces(state)
         self.lost = 0  # events that came and could not be handled
         self.fast: Any = None  # the ``Fast`` way of kernels, if there is one
         self.on_active: Callable[[], None] | None = None
         self.on_error: Callable[[Neighbour, LinkError], None] | None = None
-        state.events = max(state.events, place.incarnation << 32)
 
     def start(self) -> None:
         """Installs this broker's share of the plan, and tells the others that the broker is up."""
@@ -385,6 +391,9 @@ class Fabric:
                 self.epochs.has_drained(output.epoch)
             elif isinstance(output, Released):
                 self._carry(output.frames, output.routed)
+                for one in _carried_in(output.frames):
+                    if one.promise is not None:
+                        one.promise.kept()
 
     # Retained messages
 
@@ -440,7 +449,11 @@ class Fabric:
         publishers = np.array([message.publisher for message in published], np.int64)
         frames = state.router.enter(batch, ids, publishers, self._advertisement(len(published)))
         if len(frames):
-            self._route(frames)
+            with self.marks.publishing(
+                [(event, one.promise) for event, one in zip(ids.tolist(), carried, strict=True)]
+            ):
+                self._route(frames)
+        self._forget_acknowledged(frames.epoch, self.marks.carried(), frames.flows)
         return [one.promise if one.promise is not None and one.promise.waits else None for one in carried]
 
     def _advertisement(self, count: int) -> NDArray[np.int64] | None:
@@ -473,8 +486,30 @@ class Fabric:
             raise LinkError("an event was published at a broker that is not known")
         incarnation, number = neighbour.incarnation, raw.number
         safe = lambda: neighbour.is_safe(incarnation, number)  # noqa: E731
-        if self.fast is not None and self.fast.arrived(neighbour.peer, events, safe):
-            return len(events) // FASTER + 1
+        self.marks.came = events.acknowledged
+        try:
+            if self.fast is not None and self.fast.arrived(neighbour.peer, events, safe):
+                return len(events) // FASTER + 1
+            return self._events_one_by_one(neighbour, number, events)
+        finally:
+            self.marks.came = None
+            if events.acknowledged:
+                self._forget_acknowledged(events.epoch, events.acknowledged, events.flows)
+
+    def _forget_acknowledged(self, epoch: int, acknowledged: Acknowledged, flows: Sequence[Flows]) -> None:
+        """Forgets the events of which a frame says that they do not come again in its flows."""
+        if not acknowledged or not len(self.seen):
+            return
+        known = self.state.router.state.epochs.get(epoch)
+        steered = frozenset[int]() if known is None else frozenset(known.steered.numbers.tolist())
+        sets = flows[:1] if are_alike(flows) else set(flows)
+        in_trees = frozenset[int]().union(*sets) - steered
+        for entry, (since, mark) in acknowledged.items():
+            self.seen.acknowledged(entry, since, mark, in_trees, steered)
+
+    def _events_one_by_one(self, neighbour: Neighbour, number: int, events: Events) -> int:
+        """Events that a neighbour sent, by the plain way."""
+        incarnation = neighbour.incarnation
         carried = self._read(events)
         steering, count = events.steering, len(events)
         steered = Steered.none(count)
@@ -521,14 +556,17 @@ class Fabric:
 
     def _carry(self, frames: Frames, routed: Routed) -> None:
         """Gives neighbours and clients their copies of events."""
-        carried: list[Carried] = frames.batch.columns[CARRIED].values  # type: ignore[union-attr, assignment]
+        carried = _carried_in(frames)
+        for row in routed.early.tolist():
+            if (promise := carried[row].promise) is not None:
+                promise.wait()  # until the event is released: if this broker died before, nobody would have it
         number = self.state.config.number
         for peer in np.unique(routed.peers).tolist():
             if peer in self.neighbours:
                 places = routed.to(peer)
                 mine = [carried[row] for row in routed.frames[places].tolist()]
                 has_promises = any(one.promise is not None for one in mine)
-                sent = _events_of(frames.sent(routed, places, number), mine)
+                sent = self._carried_on(_events_of(frames.sent(routed, places, number), mine))
                 self.send(peer, sent, [one.promise for one in mine] if has_promises else [])
         if len(routed.stranded.frames):
             self._strand(frames, routed, carried)
@@ -536,6 +574,12 @@ class Fabric:
             if one.mark & QOS == 2:
                 self.traces.note(one.message, frames, row, routed, self.neighbours)
         self._hand_out(frames, routed, carried)
+
+    def _carried_on(self, events: Events) -> Events:
+        """Events with the marks that they came with, or with the one of this broker. Steered ones carry none."""
+        if events.steering is not None:
+            return events
+        return events.carrying(self.marks.carried(distinct(events.entries)))
 
     def _strand(self, frames: Frames, routed: Routed, carried: list[Carried]) -> None:
         """Keeps the events that no way leads on for."""
@@ -597,6 +641,11 @@ class Fabric:
             neighbour.publish(joined_events([bundle.events for bundle in mine]), promises)
             for promise, count in runs_of(promises):
                 promise.kept(count)
+
+
+def _carried_in(frames: Frames) -> list[Carried]:
+    """The events of frames."""
+    return frames.batch.columns[CARRIED].values  # type: ignore[union-attr, return-value]
 
 
 def _entries_of(message: Any) -> int:

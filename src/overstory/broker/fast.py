@@ -24,7 +24,7 @@ from overstory.kernels.link_packets import link_packets
 from overstory.kernels.mqtt import CHUNK, JSON, REBUILT, RETAIN, frame
 from overstory.kernels.nothing import NONE
 from overstory.routing.compiled import Decision
-from overstory.wire.frames import QOS, Events, Flows, are_alike
+from overstory.wire.frames import NOTHING, QOS, Events, Flows, are_alike, distinct
 from overstory.wire.packets import MQTT_5
 
 Ints = NDArray[np.int64]
@@ -145,7 +145,9 @@ class Fast:
         marks = frames["qos"][rows].astype(np.int64) | np.where(frames["marks"][rows] & RETAIN, 4, 0)
         epoch = self.fabric.epochs.active
         statistics = nothing + NONE, nothing, nothing
-        return Events(epoch, packets.tobytes(), sizes, marks, ids, publishers, entries, flows, statistics, steering)
+        acknowledged = self.fabric.marks.carried(distinct(entries)) if steering is None else NOTHING
+        packed = packets.tobytes()
+        return Events(epoch, packed, sizes, marks, ids, publishers, entries, flows, statistics, steering, acknowledged)
 
     # Events that come from neighbours
 

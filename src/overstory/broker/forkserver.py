@@ -6,7 +6,6 @@ is a line with the broker and its process. When standard input ends, all brokers
 """
 
 import asyncio
-import gc
 import os
 import selectors
 import signal
@@ -21,6 +20,7 @@ from overstory.broker.joining import Joining
 from overstory.broker.logs import Log
 from overstory.broker.monitor import Monitor
 from overstory.broker.places import places_of, who_is_who
+from overstory.broker.process import prepare_process
 from overstory.broker.server import Server
 from overstory.errors import OverstoryError
 from overstory.model.plan import read_plan
@@ -85,12 +85,11 @@ def child(request: Request, joinings: dict[int, Joining]) -> NoReturn:
 
 
 def warm_up() -> None:
-    """Loads all kernels, so that no broker has to."""
+    """Loads all kernels, so that no broker has to, and makes the process fit for brokers."""
     from overstory.broker.__main__ import use_every_kernel
 
     use_every_kernel()
-    gc.collect()
-    gc.freeze()
+    prepare_process()
 
 
 def main(scenario_folder: str, plan_folder: str) -> int:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from overstory.broker.marks import lowered
 from overstory.broker.pressure import LinkLimits
 from overstory.broker.promises import Promise, Promises, Runs, kept_elsewhere, runs_of
 from overstory.broker.spool import Spool
@@ -38,6 +39,7 @@ from overstory.wire.frames import (
     Events,
     Raw,
     Reader,
+    distinct,
     encode_events,
     framed,
     some_events,
@@ -114,12 +116,15 @@ class Neighbour:
         self.received = self.handled = 0
         self._reader = Reader()
         self._heard = self._pinged = self._ticked = 0.0
+        self.silence = 0.0  # seconds: the longest time in which nothing was heard while there was a connection
         self._next = 1
         self._unhandled: deque[Sent] = deque()
         self._unsafe: dict[int, Sent] = {}
         self._held_back: deque[Sent] = deque()  # events for a neighbour that does not take any yet
         self._said_handled = 0
         self._safe: list[tuple[int, int]] = []  # events from the neighbour that are safe, to be said
+        self._spooled: set[int] = set()  # the keys of frames that are on disk
+        self._lowest: dict[int, int] = {}  # of their events: the lowest number of each publishing broker
 
     # Connections
 
@@ -204,6 +209,7 @@ class Neighbour:
         """A frame has been in the spool since before this broker restarted: it waits for the neighbour."""
         sent = _events_frame(events, [kept_elsewhere() for _ in range(len(events))])
         sent.key = key
+        self._note_spooled(key, events)
         self._hold_back(sent)
 
     def _put_by(self, sent: Sent) -> None:
@@ -218,7 +224,15 @@ class Neighbour:
 
         sent.key = self._spool.keep(self.peer, encode_events(events), written)
         if sent.key:
+            self._note_spooled(sent.key, events)
             sent.promises = [None if promise is None else kept_elsewhere() for promise in sent.one_by_one]
+
+    def _note_spooled(self, key: int, events: Events) -> None:
+        """These events count as acknowledged, and still come: frames may not carry a mark above them."""
+        self._spooled.add(key)
+        for entry in distinct(events.entries):
+            first = int(events.ids[events.entries == entry].min())
+            self._lowest[entry] = min(first, self._lowest.get(entry, first))
 
     # What this side sends
 
@@ -238,6 +252,8 @@ class Neighbour:
         traffic.events += len(events)
         traffic.event_bytes += len(events.publishes)
         traffic.header_bytes += events.header_bytes
+        if self._lowest:
+            events = events.carrying(lowered(events.acknowledged, self._lowest))
         sent = _events_frame(events, promises)
         traffic.frames += 1
         traffic.frame_bytes += len(sent.body)
@@ -302,6 +318,7 @@ class Neighbour:
 
     def receive(self, data: bytes, now: float) -> list[Raw]:
         """The new frames among the bytes that have come. Raises a ``LinkError`` if they break the rules."""
+        self.silence = max(self.silence, now - self._heard)
         self._heard = now
         found = []
         for raw in self._reader.feed(data):
@@ -364,6 +381,9 @@ class Neighbour:
         del self._unsafe[sent.number]
         if sent.key and self._spool is not None:
             self._spool.forget(sent.key)
+            self._spooled.discard(sent.key)
+            if not self._spooled:
+                self._lowest.clear()
 
     def _other(self, data: bytes) -> None:
         self.traffic.other_bytes += len(data)

@@ -67,6 +67,12 @@ def _once(state: State, session: Session, packet_id: int, message: Message) -> P
     promise = Promise()
     promise.wait()
 
+    def may_come_again() -> bool:
+        is_unreleased = session.numbered.get(packet_id) == event and state.sessions.get(session.client_id) is session
+        return promise.waits > 0 or is_unreleased
+
+    state.fabric.marks.hold(event, may_come_again)
+
     def committed() -> None:
         later = publish(state, message, event)
         state.journal.note("handed", session.number, packet_id)

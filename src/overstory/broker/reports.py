@@ -22,6 +22,7 @@ class LinkReport(msgspec.Struct, frozen=True):
     traffic: Traffic
     error: str = ""  # why there was no connection the last time
     connections: int = 0  # how often one was made
+    silence: float = 0.0  # seconds: the longest in which nothing was heard while there was a connection
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -63,6 +64,7 @@ def report_of(server: Server) -> Report:
                 link.traffic,
                 peers.errors.get(peer, ""),
                 peers.made.get(peer, 0),
+                link.silence,
             )
             for peer, link in peers.fabric.neighbours.items()
         ]

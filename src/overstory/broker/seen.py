@@ -7,13 +7,16 @@
 3. An event that was published here under a number from before a restart (``handed``) was given to clients here.
 4. A publisher's broker that restarts may send an event again under another plan, in other flows. So of events of QoS 2
    the subscriptions that got them are remembered, too (``once``).
-5. ``MOST`` events are remembered, in memory and on disk; then the oldest are forgotten.
+5. An event below the mark that frames of its flows carry (``marks``) does not come again, and is forgotten. Of the
+   others ``MOST`` are remembered, in memory and on disk; then the oldest are forgotten.
 
 Kernels hand out many at once. What comes in order has numbers above all before, so one comparison tells that a whole
 array is new (``are_new``), and it is remembered as it is.
 """
 
 from collections import deque
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,7 +27,15 @@ from overstory.broker.journal import Journal
 MOST = 100_000  # events that a host remembers
 Flows = frozenset[int]
 Source = tuple[int, Flows]  # a publishing broker, and the flows of a copy
+Key = tuple[int, int, Flows]  # a publishing broker, the number of an event, and the flows of its copy
 Ints = NDArray[np.int64]
+
+
+class Arrays(NamedTuple):
+    """Numbers of one source that kernels have handed out, in arrays by the turn in which they came."""
+
+    waiting: dict[int, Ints]  # for a mark
+    old: dict[int, Ints]  # from before the epoch in use: marks say nothing of them
 
 
 class Seen:
@@ -32,12 +43,14 @@ class Seen:
 
     def __init__(self, broker: int, journal: Journal) -> None:
         self._me, self._journal = broker, journal
-        self._known: dict[tuple[int, int, Flows], bytes | None] = {}  # with the flows as they are on disk
+        self._known: dict[Key, bytes | None] = {}  # with the flows as they are on disk
+        self._numbers: dict[Source, deque[int]] = {}  # of these, as they came; but for those that no mark is for
         self._handed: dict[int, None] = {}
         self._got: dict[tuple[int, int], set[int]] = {}  # the subscriptions that got an event of QoS 2
         self._highest: dict[Source, int] = {}
-        self._arrays: dict[Source, deque[Ints]] = {}  # of numbers, ascending
-        self._order: deque[Source] = deque()  # of the arrays, as they came
+        self._arrays: dict[Source, Arrays] = {}
+        self._turns: dict[int, Source] = {}  # of all arrays, as they came
+        self._turn = 0
         self._in_arrays = 0
 
     def __len__(self) -> int:
@@ -54,7 +67,7 @@ class Seen:
             self._journal.note("seen", entry, event, written)
         self._remember(key, written)
         while len(self._known) > MOST:
-            self._forget(next(iter(self._known)))
+            self._forget_oldest()
         return True
 
     def once(self, entry: int, event: int, subscriptions: list[int]) -> list[int]:
@@ -75,27 +88,70 @@ class Seen:
         """These events of QoS 1 are handed out."""
         source = entry, flows
         self._highest[source] = int(events.max())
-        self._arrays.setdefault(source, deque()).append(np.sort(events))
-        self._order.append(source)
+        self._turn += 1
+        self._arrays.setdefault(source, Arrays({}, {})).waiting[self._turn] = np.sort(events)
+        self._turns[self._turn] = source
         self._in_arrays += len(events)
-        while self._in_arrays > MOST and len(self._order) > 1:
-            self._in_arrays -= len(self._arrays[self._order.popleft()].popleft())
+        while self._in_arrays > MOST and len(self._turns) > 1:
+            self._forget_turn(next(iter(self._turns)))
 
-    def _is_in_array(self, key: tuple[int, int, Flows]) -> bool:
+    def acknowledged(self, entry: int, since: int, mark: int, flows: Flows, steered: Flows) -> None:
+        """Events with numbers from ``since`` up to below the mark do not come again in any of these flows. (In steered
+        flows they may, by another way.)"""
+        for source in _sources(self._numbers, entry, flows, steered):
+            numbers = self._numbers[source]
+            while numbers and numbers[0] < mark:
+                number = numbers.popleft()
+                if number >= since:
+                    self._forget((entry, number, source[1]))
+            if not numbers:
+                del self._numbers[source]
+        for source in _sources(self._arrays, entry, flows, steered):
+            waiting, old = self._arrays[source]
+            while waiting and waiting[turn := next(iter(waiting))][-1] < mark:
+                if waiting[turn][0] >= since:
+                    self._forget_turn(turn)
+                else:
+                    old[turn] = waiting.pop(turn)
+
+    def _is_in_array(self, key: Key) -> bool:
         entry, event, flows = key
-        for array in self._arrays.get((entry, flows), ()) if event <= self._highest.get((entry, flows), -1) else ():
+        if event > self._highest.get((entry, flows), -1):
+            return False
+        for array in self._arrays_of((entry, flows)):
             place = int(np.searchsorted(array, event))
             if place < len(array) and array[place] == event:
                 return True
         return False
 
-    def _remember(self, key: tuple[int, int, Flows], written: bytes | None) -> None:
+    def _arrays_of(self, source: Source) -> Iterator[Ints]:
+        for arrays in self._arrays.get(source, ()):
+            yield from arrays.values()
+
+    def _forget_turn(self, turn: int) -> None:
+        source = self._turns.pop(turn)
+        waiting, old = self._arrays[source]
+        gone = waiting.pop(turn) if turn in waiting else old.pop(turn)
+        self._in_arrays -= len(gone)
+        if not waiting and not old:
+            del self._arrays[source]
+
+    def _remember(self, key: Key, written: bytes | None) -> None:
         entry, event, flows = key
         self._known[key] = written
+        self._numbers.setdefault((entry, flows), deque()).append(event)
         self._highest[entry, flows] = max(event, self._highest.get((entry, flows), -1))
 
-    def _forget(self, key: tuple[int, int, Flows]) -> None:
+    def _forget_oldest(self) -> None:
+        oldest = entry, event, flows = next(iter(self._known))
+        numbers = self._numbers.get((entry, flows))
+        if numbers and numbers[0] == event:
+            numbers.popleft()
+        self._forget(oldest)
+
+    def _forget(self, key: Key) -> None:
         written = self._known.pop(key)
+        self._got.pop(key[:2], None)
         if written is not None:
             self._journal.note("unseen", key[0], key[1], written)
 
@@ -106,3 +162,8 @@ class Seen:
     def handed(self, event: int) -> None:
         """An event was published here, and given to clients here, before the broker restarted."""
         self._handed[event] = None
+
+
+def _sources(known: Collection[Source], entry: int, flows: Flows, steered: Flows) -> list[Source]:
+    """The sources of a publishing broker's events in some of these flows, and in none that is steered."""
+    return [one for one in known if one[0] == entry and not one[1].isdisjoint(flows) and one[1].isdisjoint(steered)]

@@ -83,6 +83,7 @@ class Session:
         self.promised: dict[int, Promise] = {}  # of those, the ones that are not safe yet
         # Of those, the events from before a restart: nobody knows whether they got anywhere
         self.uncertain: dict[int, int] = {}
+        self.numbered: dict[int, int] = {}  # of those, the events that a crash would make uncertain
         self.inflight: dict[int, Delivery] = {}
         self.queue: deque[Delivery] = deque()
         self.next_id = 1
@@ -92,6 +93,8 @@ class Session:
         # Of a session that has moved to another broker: the way there. Of one that has just come: what came twice
         self.forward: Callable[[Delivery], Promise | None] | None = None
         self.seen: set[tuple[int, int]] | None = None
+        self.tee: Callable[[Delivery], Any] | None = None  # to where the session is copied
+        self.copies = 0  # how many versions of its subscriptions copies have used
 
     @property
     def slot(self) -> Any:
@@ -116,6 +119,8 @@ class Session:
             if (message.publisher, delivery.event) in self.seen:
                 return None
             self.seen.add((message.publisher, delivery.event))
+        if self.tee is not None and delivery.qos:
+            self.tee(delivery)
         if delivery.qos == 0:
             if link is None or link.closed:
                 return None
@@ -257,6 +262,8 @@ class Session:
         self.received.add(packet_id)
         if self.is_kept:
             self._journal.note("received", self.number, packet_id, event)
+            if event != NONE:
+                self.numbered[packet_id] = event
         return True
 
     def release(self, packet_id: int) -> bool:
@@ -265,6 +272,7 @@ class Session:
             return False
         self.received.discard(packet_id)
         self.uncertain.pop(packet_id, None)
+        self.numbered.pop(packet_id, None)
         if self.is_kept:
             self._journal.note("released", self.number, packet_id)
         return True

@@ -129,7 +129,7 @@ class Stranding:
         """Sends an event towards the ends that a way leads to."""
         steps = steered.again(one.flow, np.searchsorted(steered.ids, one.ends), one.numbers)
         for at, peer in enumerate(steps.peers.tolist()):
-            events = Events(*one.events[:-1], _header(steps, at))
+            events = one.events.steered_by(_header(steps, at))
             self._send(peer, events, [] if one.promise is None else [one.promise])
         one.ends, one.numbers = steered.ids[steps.stranded.ends], steps.stranded.numbers
 

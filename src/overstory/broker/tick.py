@@ -55,6 +55,7 @@ class Tick:
     def __init__(self, core: Core) -> None:
         self.core, self.state = core, core.state
         self.waiting = 0  # bytes
+        self.writes = 0  # to clients, in the last turn
         self._ready: dict[Link, bytes] = {}
         state = self.state
         self._handed: list[tuple[int, Promise]] = []  # by the place of their messages: for members of groups elsewhere
@@ -92,6 +93,7 @@ class Tick:
     def run(self) -> None:
         """Handles what has come, or as much of it as one turn allows."""
         taken = self._take()
+        self.writes = 0
         if taken:
             self.state.counts.ticks += 1
         while taken:
@@ -251,6 +253,7 @@ class Tick:
                 known = data, frames, chunks, NOBODY, None, self.state.events, promise
                 specials = self.fast.take(decision, *known)
                 promised = [promise] * decided if promise.waits else []
+                self.fast.fabric.marks.enter(self.state.events, promise)
             self._hand_out(decision, decision.out.data if whole is None else whole, specials, data, frames, chunks)
             if self._handed:
                 promised = self._with_handed(promised or [None] * decided)
@@ -346,6 +349,7 @@ class Tick:
                     dirty[link] = None
             except Exception as error:
                 faults.end(self.state, getattr(holders[slot], "link", None), error)
+        self.writes += len(spans) // 3
         if straight:
             self.state.counts.bytes_out += sum(spans[2::3]) - sum(spans[1::3])
 

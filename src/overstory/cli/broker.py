@@ -2,8 +2,6 @@
 
 import argparse
 import asyncio
-import gc
-import resource
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -15,9 +13,6 @@ from overstory.errors import UsageError
 
 if TYPE_CHECKING:
     from overstory.broker.server import Server
-
-
-COLLECTED = 10_000, 10, 10**9  # objects; young collections; and never the old ones
 
 
 def add_to(commands: Any) -> None:
@@ -44,6 +39,7 @@ async def _serve(config: Config) -> int:
     from overstory.broker.joining import joining_of
     from overstory.broker.logs import Log
     from overstory.broker.monitor import Monitor
+    from overstory.broker.process import prepare_process
     from overstory.broker.server import Server
     from overstory.kernels.compiling import MUST_COMPILE
 
@@ -55,8 +51,8 @@ async def _serve(config: Config) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
+    prepare_process()
     await server.start()
-    _prepare()
     monitor = Monitor(server, config.monitor)
     await monitor.start()
     _say(server)
@@ -66,16 +62,6 @@ async def _serve(config: Config) -> int:
     if server.failed is not None:
         raise server.failed
     return 0
-
-
-def _prepare() -> None:
-    """Lets the process have as many connections as it may, and spares it long pauses to look for garbage: only what is
-    young is looked through, for what is old is much and hardly ever goes."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTED)
 
 
 def _say(server: "Server") -> None:

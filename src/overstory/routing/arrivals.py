@@ -43,9 +43,10 @@ class Arrivals:
         self._incarnations: dict[Source, int] = {}  # of publishing brokers, as their events tell
         self._passed: dict[Source, set[int]] = {}  # the last bits of numbers that have come out of turn
 
-    def take(self, frames: Frames, here: Here, now: float) -> tuple[Here, list[Waiting]]:
-        """What stays of these frames at once, and which others are released behind them."""
-        stays, released = here.stays.copy(), list[Waiting]()
+    def take(self, frames: Frames, here: Here, now: float) -> tuple[Here, list[Waiting], list[int]]:
+        """What stays of these frames at once, which others are released behind them, and which frames have to wait,
+        each as often as it will be released."""
+        stays, released, early = here.stays.copy(), list[Waiting](), list[int]()
         places = np.flatnonzero(here.stays)
         for place in places.tolist():
             frame, flow = int(here.frames[place]), int(here.flows[place])
@@ -68,9 +69,10 @@ class Arrivals:
             else:
                 alone = frames.take(np.array([frame]), [frozenset({int(self._steered.numbers[flow])})], -1)
                 alone.origins[:] = frames.origins[frame]
+                early.append(frame)
                 released += self._wait(source, number, Waiting(alone, flow, now))
             released += self._ready(source)
-        return here._replace(stays=stays), released
+        return here._replace(stays=stays), released, early
 
     def _wait(self, source: Source, number: int, one: Waiting) -> list[Waiting]:
         """An event has to wait. What waits under the same number, from before a restart, is released."""

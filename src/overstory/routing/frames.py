@@ -128,6 +128,7 @@ class Stranded(NamedTuple):
 
 NOBODY_STRANDED = Stranded(*[np.empty(0, np.int64)] * 4)
 NOTHING_WRONG: Ints = np.empty(0, np.int64)
+NOBODY_EARLY: Ints = np.empty(0, np.int64)
 
 
 class Routed(NamedTuple):
@@ -145,6 +146,7 @@ class Routed(NamedTuple):
     entering: Entering  # in steered flows
     wrong: Ints = NOTHING_WRONG  # of each header that could not be followed: why (``wire.steering.FAULTS``)
     stranded: Stranded = NOBODY_STRANDED
+    early: Ints = NOBODY_EARLY  # frames that wait here for others, each as often as it will be ``Released``
 
     def to(self, peer: int) -> Ints:
         """The places of the copies that go to a peer."""

@@ -395,11 +395,13 @@ class Router:
 
     def publish(self, frames: Frames) -> tuple[Routed, list[Output]]:
         """Routes frames that came from a neighbour or entered here, and returns the messages that follow from them."""
-        epoch, released = self.state.epoch(frames.epoch), list[Waiting]()
+        epoch, released, early = self.state.epoch(frames.epoch), list[Waiting](), list[int]()
         here = epoch.steered.here(frames)
         if here is not None:
-            here, released = epoch.arrivals.take(frames, here, self.state.now)
+            here, released, early = epoch.arrivals.take(frames, here, self.state.now)
         routed = self._moves.once(frames, self._route(epoch, frames, here))
+        if early:
+            routed = routed._replace(early=np.array(early))
         epoch.steered.count(routed)
         outputs = self.note(frames, routed) + self._released(epoch, released)
         return routed, outputs if here is None else outputs + self._steered_came(epoch)

@@ -6,7 +6,8 @@ array whose items are all the same has one item. Bytes that are no frame raise a
 """
 
 import struct
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +26,10 @@ WORD = 4  # bytes
 
 Array = NDArray[Any]
 Flows = frozenset[int]
+Acknowledged = Mapping[int, tuple[int, int]]
+"""By publishing broker, the numbers from the first up to below the second: of these no event comes again over this link
+in the flows of this frame."""
+NOTHING: Acknowledged = MappingProxyType({})
 
 
 class Raw(NamedTuple):
@@ -97,9 +102,18 @@ class Events(NamedTuple):
     flows: Sequence[Flows]
     statistics: tuple[Array, Array, Array]  # advertisements, distances, counts, as in ``routing.frames.Header``
     steering: Steering | None
+    acknowledged: Acknowledged = NOTHING
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def carrying(self, acknowledged: Acknowledged) -> "Events":
+        """The same events, with other marks."""
+        return Events(*self[:-1], acknowledged)  # (``_replace`` does not know of ``__len__``)
+
+    def steered_by(self, steering: Steering) -> "Events":
+        """The same events, with other headers."""
+        return Events(*self[:-2], steering, self.acknowledged)
 
     @property
     def header_bytes(self) -> int:
@@ -122,6 +136,7 @@ class Written(msgspec.Struct, array_like=True):
     which: bytes  # uint32: the set of flows of each event
     statistics: tuple[bytes, bytes, bytes]
     steering: tuple[bytes, bytes, bytes, bytes] | None = None  # uint32, int64, uint32, uint8
+    acknowledged: list[tuple[int, int, int]] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -161,6 +176,7 @@ def encode_events(events: Events) -> bytes:
                 steering.sizes.astype("<u4").tobytes(),
                 steering.data.tobytes(),
             ),
+            [(entry, *numbers) for entry, numbers in events.acknowledged.items()],
         )
     )
 
@@ -194,6 +210,8 @@ def decode_events(body: bytes | memoryview) -> Events:
         raise LinkError("the arrays of a frame of events do not fit its events")
     if not all(-(1 << 62) < flow < 1 << 62 for flows in sets for flow in flows):
         raise LinkError("a frame of events has a flow out of range")
+    if not all(0 <= number < 1 << 63 for numbers in written.acknowledged for number in numbers):
+        raise LinkError("a frame of events acknowledges numbers out of range")
     ids, publishers, entries = (
         _array(column, "<i8", count) for column in (written.ids, written.publishers, written.entries)
     )
@@ -209,6 +227,7 @@ def decode_events(body: bytes | memoryview) -> Events:
         [sets[which[0]]] * count if len(written.which) == WORD else [sets[place] for place in which.tolist()],
         (advertisements, distances, counts),
         None if written.steering is None else _steering(written.steering, count),
+        {entry: (since, mark) for entry, since, mark in written.acknowledged},
     )
 
 
@@ -259,6 +278,7 @@ def some_events(events: Events, rows: Array) -> Events:
         [events.flows[row] for row in rows.tolist()],
         (events.statistics[0][rows], events.statistics[1][rows], events.statistics[2][rows]),
         None if events.steering is None else _some_headers(events.steering, rows),
+        events.acknowledged,
     )
 
 
@@ -301,7 +321,19 @@ def joined_events(parts: Sequence[Events]) -> Events:
         [flows for part in parts for flows in part.flows],
         (advertisements, distances, counts),
         steering,
+        _acknowledged_by_all(parts),
     )
+
+
+def _acknowledged_by_all(parts: Sequence[Events]) -> Acknowledged:
+    """What is acknowledged in each of these frames that has events of the publishing broker."""
+    found: dict[int, tuple[int, int]] = {}
+    for part in parts:
+        for entry in distinct(part.entries):
+            since, mark = part.acknowledged.get(entry, (0, 0))
+            before = found.get(entry, (since, mark))
+            found[entry] = max(since, before[0]), min(mark, before[1])
+    return {entry: (since, mark) for entry, (since, mark) in found.items() if since < mark}
 
 
 def _no_headers(count: int) -> Steering:
