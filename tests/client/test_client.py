@@ -12,6 +12,10 @@ import pytest
 from overstory.client import Event, connect, connect_sync
 from overstory.errors import DisconnectedError, FilterError, ProtocolError, UsageError
 from overstory.model.values import Untyped
+from overstory.wire.decode import decode, packet_size
+from overstory.wire.encode import encode
+from overstory.wire.packets import ConnAck, Connect, Packet, Publish, SubAck, Subscribe
+from overstory.wire.topics import FILTERS, TAKES
 
 from ..broker.running import PATIENCE, Running, broker, closed, free_port
 
@@ -174,3 +178,52 @@ def test_patience_ends() -> None:
                 await bus.publish(Event())
 
     run(talk())
+
+
+def test_a_client_that_takes_clusters_discards_what_it_has_not_asked_for() -> None:
+    """A broker that grants it gives it two events for the subscription, one of them twice over: the copy without an
+    identifier came for the cluster alone."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said = await packet_of(reader)
+        assert isinstance(said, Connect)
+        assert TAKES in said.properties["user_properties"]
+        writer.write(encode(ConnAck(0, False, {"user_properties": [FILTERS, TAKES]})))
+        asked = await packet_of(reader)
+        assert isinstance(asked, Subscribe)
+        (identifier,) = asked.properties["subscription_ids"]
+        writer.write(encode(SubAck(asked.packet_id, (1,))))
+        mine = {"subscription_ids": [identifier]}
+        for topic, properties in (("a", mine), ("b", {}), ("a", {}), ("a", mine)):
+            writer.write(encode(Publish(topic, topic.encode(), properties=properties)))
+        await reader.read()
+        writer.close()
+
+    async def work() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            async with connect(f"mqtt://127.0.0.1:{port}", takes_clusters=True) as bus:
+                events = await bus.subscription("topic IN ('a')")
+                assert [(await anext(events)).topic for _ in range(2)] == ["a", "a"]
+                assert (bus.takes_clusters, bus.discarded) == (True, 2)
+
+    run(work())
+
+
+async def packet_of(reader: asyncio.StreamReader) -> Packet:
+    data = b""
+    while (size := packet_size(data)) is None or size > len(data):
+        data += await reader.readexactly(1)
+    return decode(data)
+
+
+def test_a_broker_without_clusters_is_used_as_ever(url: str) -> None:
+    async def work() -> None:
+        async with connect(url, takes_clusters=True) as bus:
+            events = await bus.subscription("x > 1", topics="takes/#")
+            await bus.publish(Event("takes/a", {"x": 1}))
+            await bus.publish(Event("takes/b", {"x": 2}))
+            assert (await anext(events)).topic == "takes/b"
+            assert (bus.takes_clusters, bus.discarded) == (False, 0)
+
+    run(work())

@@ -11,7 +11,7 @@ from overstory.broker.session import FOR_EVER, Session
 from overstory.broker.state import State
 from overstory.errors import ProtocolError
 from overstory.wire.packets import MQTT_5, Code, ConnAck, Connect, Disconnect, Properties
-from overstory.wire.topics import FILTERS
+from overstory.wire.topics import FILTERS, TAKES
 
 EXPIRY = "session_expiry_interval"
 PATIENCE = 1.5  # keep-alives without a word
@@ -47,6 +47,8 @@ def accept(state: State, link: Link, packet: Connect) -> None:
     state.counts.connections += 1
     state.log("connected", link, version=packet.version, session_present=present)
     link.session = session
+    if TAKES in answer["user_properties"]:
+        state.takers[session.number] = session
     if not link.send(ConnAck(Code.SUCCESS, present, answer)):
         link.closed = True
     session.will = packet.will
@@ -110,9 +112,10 @@ def _number(state: State, client_id: str) -> int:
 def _answer(state: State, session: Session, packet: Connect, keep_alive: int) -> Properties:
     """What CONNACK says beside yes."""
     limits = state.limits
+    takes = state.fabric is not None and TAKES in packet.properties.get("user_properties", ())
     answer: Properties = {
         "receive_max": limits.receive_max,
-        "user_properties": [FILTERS],
+        "user_properties": [FILTERS, TAKES] if takes else [FILTERS],
         "max_packet_size": limits.packet,
         "topic_alias_max": limits.topic_aliases,
     }
@@ -165,6 +168,7 @@ def leave(state: State, link: Link, session: Session) -> None:
 def _away(state: State, link: Link, session: Session, will: bool) -> None:
     """A client has gone: its session waits for it, or ends."""
     state.links.pop(link, None)
+    state.takers.pop(session.number, None)
     state.log("disconnected", link)
     session.detach()
     left, session.will = session.will, None
@@ -207,6 +211,7 @@ def end_session(state: State, session: Session, says: bool = True) -> None:
         if state.fabric is not None:
             state.fabric.testaments.note(session)
     state.journal.note("end", session.number)
+    state.takers.pop(session.number, None)
     if session.subscriptions:
         steps = _ended(state, session)
         if len(session.subscriptions) <= 1:

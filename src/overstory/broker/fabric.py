@@ -617,6 +617,22 @@ class Fabric:
             if one.promise is not None and state.journal.keeps:
                 one.promise.wait()
                 state.journal.call(one.promise.kept)
+        if state.takers:
+            self._hand_rest(frames, routed, carried, found)
+
+    def _hand_rest(
+        self, frames: Frames, routed: Routed, carried: list[Carried], found: dict[int, dict[int, list[int]]]
+    ) -> None:
+        """Gives clients that take all events of their clusters those that none of their subscriptions is for."""
+        state, homes = self.state, self.state.router.state.homes
+        for place in np.flatnonzero(np.isin(routed.peers, list(state.takers))).tolist():
+            frame, session = int(routed.frames[place]), state.takers[int(routed.peers[place])]
+            if session.number in found.get(frame, ()):
+                continue
+            served = {(frames.epoch, flow) for flow in routed.flows[place]}
+            mine = (homes.get(subscription.number) for subscription in session.subscriptions.values())
+            if any(home is not None and not served.isdisjoint(home.joined) for home in mine):
+                publishing.hand_rest(state, session, carried[frame].message)
 
     def flush(self) -> None:
         """Makes frames of all that is to be sent."""

@@ -218,6 +218,13 @@ def hand_out(state: State, message: Message, event: int, numbers: Iterable[int])
     return hand_over(state, holder, delivery)
 
 
+def hand_rest(state: State, session: Session, message: Message) -> None:
+    """Hands a message to a client that takes all events of its clusters, and has no subscription for this one. It will
+    be thrown away, so it goes as QoS 0, without a subscription identifier, and only to who is there."""
+    if session.link is not None and session.forward is None:
+        hand_over(state, session, Delivery(message, 0, False))
+
+
 def hand_to_unserved(state: State, message: Message) -> None:
     """Hands a retained message that was published elsewhere to those whom its event may miss."""
     for number in list(state.unserved):

@@ -38,6 +38,7 @@ class Report(msgspec.Struct, frozen=True):
     plain: int  # messages that kernels could not decide about
     unanswered: int  # acknowledgements that wait until events are safe
     entries: int  # of the forwarding table
+    entries_access: int  # those of them that are for clients
     waiting: int  # bytes of clients that are not handled yet
     lost: int  # frames that could not be handled
     groups: int  # shared groups whose home is here
@@ -68,6 +69,7 @@ def report_of(server: Server) -> Report:
             )
             for peer, link in peers.fabric.neighbours.items()
         ]
+    tables = [epoch.table for epoch in state.router.state.epochs.values()]
     quiet = not server.tick.pending and not state.dirty and not server.core.chores
     if peers is not None:
         waits = any(link.waiting_bytes for link in links) or len(peers.fabric.stranding) > 0
@@ -82,7 +84,8 @@ def report_of(server: Server) -> Report:
         state.counts.messages_out,
         state.counts.plain,
         len(state.answers),
-        sum(len(epoch.table) for epoch in state.router.state.epochs.values()),
+        sum(table.entries_core + table.entries_access for table in tables),
+        sum(table.entries_access for table in tables),
         server.tick.waiting,
         0 if peers is None else peers.fabric.lost,
         len(state.groups) if peers is None else peers.fabric.groups.homes,

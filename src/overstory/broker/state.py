@@ -76,6 +76,7 @@ class State:
         self.away: dict[str, Session] = {}  # those whose client is not here
         self.subscriptions: dict[int, Subscription] = {}  # by the router's number
         self.unserved: set[int] = set()  # those of them that not the whole network serves yet
+        self.takers: dict[int, Session] = {}  # by number: sessions of clients that take all events of their clusters
         self.groups: dict[str, Group] = {}
         self.retained, self.wills = Retained(), Wills()
         self.window = Window(self.limits.unacknowledged)  # of all publishers together

@@ -6,6 +6,9 @@ expressions, the bus asks for the topics and filters by itself. If the connectio
 subscribes again, and says so to nobody; only when it has tried for ``patience`` seconds, readers and publishers get a
 ``DisconnectedError``. If the broker sends it to another one (MQTT 5's redirection), the bus goes there at once, and its
 session with it: nothing is subscribed or published again.
+
+A bus that ``takes_clusters`` may be given all events of a cluster of topics, which spares the network a filter for it.
+It discards the others: what it has asked for carries the identifier of a subscription.
 """
 
 import asyncio
@@ -21,7 +24,7 @@ from overstory.client.event import Event
 from overstory.client.subscriptions import Subscription
 from overstory.errors import DisconnectedError, ProtocolError, UsageError
 from overstory.wire.packets import MQTT_5, ConnAck, Connect, Properties, Publish, SubAck, Subscribe, Unsubscribe
-from overstory.wire.topics import FILTERS, FOLLOWS
+from overstory.wire.topics import FILTERS, FOLLOWS, TAKES
 
 PORT = 1883
 MOST_MOVES = 5  # in a row
@@ -36,14 +39,15 @@ class Options(msgspec.Struct, frozen=True):
     client_id: str = ""
     keep_alive: int = 60
     patience: float = 60.0  # seconds
+    takes_clusters: bool = False
 
 
 @contextlib.asynccontextmanager
 async def connect(
-    url: str, *, client_id: str = "", keep_alive: int = 60, patience: float = 60.0
+    url: str, *, client_id: str = "", keep_alive: int = 60, patience: float = 60.0, takes_clusters: bool = False
 ) -> AsyncIterator["Bus"]:
     """Connects to the broker at ``mqtt://HOST:PORT``, for as long as the block lasts."""
-    bus = Bus(Options(*address_of(url), client_id, keep_alive, patience))
+    bus = Bus(Options(*address_of(url), client_id, keep_alive, patience, takes_clusters))
     await bus.open()
     try:
         yield bus
@@ -74,6 +78,9 @@ class Bus:
         self._closing = False
         self._again: asyncio.Task[None] | None = None
         self.knows_expressions = False
+        self.takes_clusters = False  # whether the broker gives it all events of its clusters
+        self.discarded = 0  # events of clusters that no subscription is for
+        self._identifiers: dict[str, int] = {}  # of subscriptions, by what the broker is asked for
         self.address = options.host, options.port  # of the broker that it is at, or tries to be
         self.moves = 0  # how often a broker has sent it to another one
         self._client_id = options.client_id
@@ -85,7 +92,8 @@ class Bus:
             made = await open_connection(*self.address, {}, lambda: Connection(self._come, self._lost))
             if self._old is not None:
                 made.succeed(self._old)
-            clean, properties = self._old is None, {"user_properties": [FOLLOWS]}
+            said = [FOLLOWS, TAKES] if self._options.takes_clusters else [FOLLOWS]
+            clean, properties = self._old is None, {"user_properties": said}
             packet = Connect(self._client_id, MQTT_5, clean, self._options.keep_alive, properties=properties)
             try:
                 answer = await made.open(packet)
@@ -101,6 +109,7 @@ class Bus:
     async def _opened(self, made: Connection, answer: ConnAck) -> None:
         """The broker has let the bus in: it goes on with its session, or subscribes again."""
         self.knows_expressions = FILTERS in answer.properties.get("user_properties", ())
+        self.takes_clusters = TAKES in answer.properties.get("user_properties", ())
         self._client_id = answer.properties.get("assigned_client_id", self._client_id)
         moved, self._old, self._connection = self._old is not None, None, made
         if moved:
@@ -178,7 +187,10 @@ class Bus:
     async def _subscribe(self, connection: Connection, asked: tuple[str, int]) -> None:
         subscription = next(one for one in self._subscriptions if self._asked(one) == asked)
         given = (subscription.asked(self.knows_expressions),)
-        answer = await connection.ask(lambda packet_id: Subscribe(packet_id, given))
+        properties: Properties = {}
+        if self.takes_clusters:
+            properties = {"subscription_ids": (self._identifiers.setdefault(asked[0], len(self._identifiers) + 1),)}
+        answer = await connection.ask(lambda packet_id: Subscribe(packet_id, given, properties))
         assert isinstance(answer, SubAck)
         if answer.codes[0] > 2:
             reason: Properties = answer.properties
@@ -197,8 +209,13 @@ class Bus:
             self._ready.clear()
 
     def _come(self, packet: Publish) -> None:
+        identifiers = packet.properties.get("subscription_ids", ())
+        if self.takes_clusters and not identifiers:
+            self.discarded += 1
+            return
         for subscription in self._subscriptions:
-            subscription.take(packet)
+            if not self.takes_clusters or self._identifiers.get(self._asked(subscription)[0]) in identifiers:
+                subscription.take(packet)
 
     def _lost(self, error: DisconnectedError) -> None:
         self._ready.clear()

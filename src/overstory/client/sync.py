@@ -13,9 +13,11 @@ T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def connect_sync(url: str, *, client_id: str = "", keep_alive: int = 60, patience: float = 60.0) -> Iterator["SyncBus"]:
+def connect_sync(
+    url: str, *, client_id: str = "", keep_alive: int = 60, patience: float = 60.0, takes_clusters: bool = False
+) -> Iterator["SyncBus"]:
     """Connects to the broker at ``mqtt://HOST:PORT``, for as long as the block lasts."""
-    bus = SyncBus(Options(*address_of(url), client_id, keep_alive, patience))
+    bus = SyncBus(Options(*address_of(url), client_id, keep_alive, patience, takes_clusters))
     try:
         bus.open()
         yield bus

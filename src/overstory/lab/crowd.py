@@ -31,6 +31,7 @@ from overstory.wire.packets import (
     Subscribe,
     Unsubscribe,
 )
+from overstory.wire.topics import TAKES
 
 TOPIC, NO_TOPIC = "topic", "event"  # an event without a topic is published to the latter
 ID_BYTES = 8
@@ -38,6 +39,7 @@ PIECE = 64  # events that are written in one go
 TOGETHER = 50  # subscriptions in one packet
 PATIENCE = 60.0
 LARGEST = 1 << 28
+MOST_IDS = 65535
 
 
 class Wish(NamedTuple):
@@ -157,8 +159,9 @@ def distinct(filters: Sequence[str]) -> list[str]:
 class Crowd:
     """The clients of a scenario, by their ids."""
 
-    def __init__(self, kind: type[Client] = Client) -> None:
-        self._kind = kind
+    def __init__(self, kind: type[Client] = Client, takes_clusters: bool = False) -> None:
+        """Clients that take clusters are given all events of theirs, and keep them all."""
+        self._kind, self._takes_clusters = kind, takes_clusters
         self.clients: dict[int, Client] = {}
         self._settled = 0
 
@@ -169,7 +172,8 @@ class Crowd:
             _, client = await loop.create_connection(self._kind, *address)
         except OSError as error:
             raise DisconnectedError(f"client {name} cannot connect to {address[0]}:{address[1]}: {error}") from None
-        client.send(Connect(name))
+        properties = {"user_properties": [TAKES]} if self._takes_clusters else {}
+        client.send(Connect(name, properties=properties))
         await client.hear(ConnAck)
         self.clients[id_] = client
         return client
@@ -189,6 +193,10 @@ class Crowd:
             refused = [answer for answer in answers if isinstance(answer, SubAck) and max(answer.codes) > 2]
             if refused:
                 raise DisconnectedError(f"a subscription of client {id_} was refused: {refused[0].properties}")
+
+    def subscribe_further(self, id_: int, filter_: str) -> None:
+        """Makes one more subscription, whose answer nobody waits for."""
+        self.clients[id_].send(Subscribe(MOST_IDS, (Asked(f"#?{filter_}"),)))
 
     def unsubscribe(self, id_: int, filters: Sequence[str]) -> None:
         """Takes subscriptions back."""

@@ -129,11 +129,12 @@ def wanted(scenario: Scenario, log: Log, without: Sequence[int] = ()) -> dict[in
 class Rehearsal:
     """The clients of a scenario on a live network."""
 
-    def __init__(self, scenario: Scenario, plan: Plan, network: Network) -> None:
+    def __init__(self, scenario: Scenario, plan: Plan, network: Network, takes_clusters: bool = False) -> None:
+        """Whether clients take all events of their clusters, or just those that they have asked for."""
         self.scenario, self.network = scenario, network
         self.home = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
         self.log = log_of(scenario)
-        self.crowd = Crowd()
+        self.crowd = Crowd(takes_clusters=takes_clusters)
         self.published = 0
 
     async def join(self) -> None:

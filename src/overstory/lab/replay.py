@@ -59,6 +59,7 @@ class Replayed(NamedTuple):
     frames: Ints  # of events, on each directed link; nothing if traffic was not replayed
     bytes: Ints
     entries: Ints  # of the forwarding table of each broker in the end, in the order of the network
+    entries_access: Ints  # those of them that are for clients
     seconds: float  # of one core that the churn took
 
 
@@ -76,8 +77,9 @@ def replay(scenario: Scenario, plan: Plan, policy: Policy, history: bool = False
         stage.run(stage.timeline.churn, events)
         taken = time.process_time() - start
     wiring = stage.wiring
-    entries = [wiring.routers[broker].statistics().entries for broker in scenario.network.ids.tolist()]
-    return Replayed(before, installation, wiring.counted(), *wiring.traffic(), np.array(entries, np.int64), taken)
+    found = [wiring.routers[broker].statistics() for broker in scenario.network.ids.tolist()]
+    entries = [np.array([each.entries for each in found]), np.array([each.entries_access for each in found])]
+    return Replayed(before, installation, wiring.counted(), *wiring.traffic(), *entries, taken)
 
 
 @contextmanager

@@ -101,7 +101,9 @@ SLICE = 64  # items of long work that one input does at most
 class RouterStatistics(msgspec.Struct, frozen=True):
     """How much a router holds, as counts at one moment."""
 
-    entries: int  # in the forwarding tables of all epochs
+    entries_core: int  # in the forwarding tables of all epochs, for other brokers
+    entries_access: int  # the same for clients
+    behind_rows: int  # subscriptions of clients that rows of the plan stand for, and that are no entries by themselves
     subscriptions: int  # of clients here
     sent: int  # subscriptions that neighbours hold from here
     left_over: int  # sent subscriptions that no hop stands behind any more
@@ -113,6 +115,11 @@ class RouterStatistics(msgspec.Struct, frozen=True):
     wrong_headers: int = 0  # headers of steered frames that could not be followed
     header_faults: dict[str, int] = {}  # the same by what is wrong with them, in words
     unreachable: int = 0  # ends of steered events that could not be reached
+
+    @property
+    def entries(self) -> int:
+        """All entries."""
+        return self.entries_core + self.entries_access
 
 
 class Router:
@@ -571,8 +578,11 @@ class Router:
     def statistics(self) -> RouterStatistics:
         """Counts what the router holds at this moment."""
         outlets = [outlet for _, flow in self.state.flows() for outlet in flow.outlets.values()]
+        tables = [epoch.table for epoch in self.state.epochs.values()]
         return RouterStatistics(
-            entries=sum(len(epoch.table) for epoch in self.state.epochs.values()),
+            entries_core=sum(table.entries_core for table in tables),
+            entries_access=sum(table.entries_access for table in tables),
+            behind_rows=sum(len(table) - table.entries_core - table.entries_access for table in tables),
             subscriptions=len(self.state.homes),
             sent=sum(len(outlet.sent) for outlet in outlets),
             left_over=sum(len(outlet.left_over) for outlet in outlets),

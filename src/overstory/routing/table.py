@@ -66,6 +66,7 @@ class Table:
         self._serial = np.zeros(64, np.int64)  # unlike a number, never given to a second entry
         self._added = 0
         self._silent = self._no_local_entries = 0  # how many entries send no copy, and how many have no_local
+        self._to_clients = 0  # how many lead to clients
 
     def __len__(self) -> int:
         """The number of entries."""
@@ -85,6 +86,7 @@ class Table:
         self._added += 1
         self._silent += not crosses
         self._no_local_entries += no_local
+        self._to_clients += way.is_client
         self.size += 1
         if self.on_change is not None:
             self.on_change(wanted)
@@ -93,12 +95,24 @@ class Table:
     def remove(self, number: int, wanted: Filter) -> None:
         """Removes the entry of this number. Its number may be given to another entry."""
         self._filed.remove(number)
+        self._to_clients -= self._ways.is_client(int(self._way[number]))
         self._ways.release(int(self._way[number]))
         self._silent -= not self._crosses[number]
         self._no_local_entries -= int(self._no_local[number])
         self.size -= 1
         if self.on_change is not None:
             self.on_change(wanted)
+
+    @property
+    def entries_core(self) -> int:
+        """The entries for other brokers."""
+        return self.size - self._to_clients
+
+    @property
+    def entries_access(self) -> int:
+        """The entries for clients: rows of the plan, and subscriptions that no row stands for. (By a subscription that
+        a row stands for, the broker knows which of the row's events a client has asked for. It decides on no copy.)"""
+        return self._to_clients - self._silent
 
     @property
     def stamp(self) -> tuple[int, int]:

@@ -49,6 +49,10 @@ class Ways:
         self._uses[number] += 1
         return number
 
+    def is_client(self, number: int) -> bool:
+        """Whether a way leads to a client."""
+        return self._ways[number].is_client
+
     def release(self, number: int) -> None:
         """One user of a way has gone. A way without users gives its number free."""
         self._uses[number] -= 1

@@ -21,6 +21,9 @@ HIDDEN = "$"  # topics that begin with this are not matched by a wildcard at the
 EXPRESSION = "?"
 WHERE = "$where"  # the user property of SUBSCRIBE that holds an expression
 FOLLOWS = ("$follows", "1")  # the user property of CONNECT by which a client says that it goes where it is sent
+# The user property of CONNECT by which a client says that it discards what it has not asked for, so that it may be
+# given all events of a cluster (a flow with ``access = events``); in CONNACK a broker says by it that it does so
+TAKES = ("$takes", "clusters")
 FILTERS = ("$filters", "sql")  # the user property of CONNACK by which a broker says that it knows expressions
 MOST_REMEMBERED = 4096
 NOT_HIDDEN = Strings(("", "$", "%"))  # "%" is the character after "$"
