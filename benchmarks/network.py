@@ -13,6 +13,7 @@ from benchmarks.broker_load import Load, Shape
 from benchmarks.broker_peers import PEERS, Running, running
 from benchmarks.measure import Measurement
 from overstory.broker.pressure import LinkLimits
+from overstory.broker.reports import Report
 from overstory.cli.up import is_as_predicted, links_of, wrong_clients
 from overstory.lab.crowd import Crowd, Wish
 from overstory.lab.lines import written_line, written_tree
@@ -28,7 +29,7 @@ LIMITS = {"receive_max": 65535, "queued": 100_000, "write_buffer": 1 << 24}  # a
 SHAPES = (
     (Shape("one to one", 1, 1), 400_000, 2000),
     (Shape("one to fifty", 50, 50), 40_000, 2000),
-    (Shape("QoS 1, one to one", 1, 1, qos=1), 60_000, 2000),
+    (Shape("QoS 1, one to one", 1, 1, qos=1), 1_000_000, 2000),
 )
 LEAST_SHARE = 0.5  # of one broker's rate
 MOST_MEMORY, MOST_SECONDS = 600.0, 60.0  # megabytes, seconds
@@ -111,9 +112,8 @@ def storm(quick: bool) -> Iterator[Measurement]:
             written = written_tree(Path(folder), links)
             with Network(*written, Path(folder) / "logs", {"types": {"x": "number"}}) as network:
                 began = time.monotonic()
-                asyncio.run(_subscribed(network, victims, count))
+                found = asyncio.run(_subscribed(network, victims, count))
                 took = time.monotonic() - began
-                found = network.reports().values()
         about = f"{name}: {count * len(victims):,} subscriptions, everywhere after {took:.0f} s"
         if any(link.connections != 1 for report in found for link in report.links):
             raise RuntimeError(f"{about}: a heartbeat was missed")
@@ -123,8 +123,8 @@ def storm(quick: bool) -> Iterator[Measurement]:
         yield Measurement("network-storm", about, silence, bar=LinkLimits().silence, unit="s of silence")
 
 
-async def _subscribed(network: Network, victims: list[int], count: int) -> None:
-    """Clients subscribe at once, and everything settles."""
+async def _subscribed(network: Network, victims: list[int], count: int) -> list[Report]:
+    """Clients subscribe at once, and everything settles. Returns what brokers say then."""
     crowd = Crowd()
     try:
         for broker in victims:
@@ -135,6 +135,7 @@ async def _subscribed(network: Network, victims: list[int], count: int) -> None:
         }
         await asyncio.gather(*(crowd.subscribe(broker, mine) for broker, mine in wishes.items()))
         await asyncio.to_thread(network.wait_until_idle, None, 120.0)
+        return list(network.reports().values())
     finally:
         crowd.close()
 

@@ -223,8 +223,11 @@ class Fast:
 def _promised(events: Events, promise: Promise) -> Runs | list[Promise | None]:
     """One promise for all events of QoS 1 or 2."""
     promised = (events.marks & QOS) > 0
-    if not promised.any():
+    count = int(np.count_nonzero(promised))
+    if not count:
         return []
+    if count == len(promised):
+        return Runs([(promise, count)])
     starts = np.flatnonzero(np.diff(promised, prepend=~promised[:1]))
     counts = np.diff(starts, append=len(promised)).tolist()
     return Runs([(promise if has else None, n) for has, n in zip(promised[starts].tolist(), counts, strict=True)])

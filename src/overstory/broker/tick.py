@@ -41,6 +41,9 @@ STOP, AT, WHY, COUNTED = 1, 5, 6, 7  # places in it
 FEW = 1024  # bytes: what is not much more is rather copied than shared
 
 
+Promised = Promise | Sequence[Promise | None]  # one for all messages, or one for each; an empty one: none has any
+
+
 class Came(NamedTuple):
     """What is known of messages that came from a neighbour: who published them, their numbers, and where."""
 
@@ -203,22 +206,25 @@ class Tick:
         sampling.left -= len(frames)
         if sampling.left < 0:
             sampling.frames(data, frames, chunks, self.state.now)
-        promised = iter(_of_acknowledged(frames, promises) if promises else ())
+        shared = promises if isinstance(promises, Promise) else None
+        promised = iter(() if isinstance(promises, Promise) else _of_acknowledged(frames, promises) if promises else ())
         for link, count in counted.items():
             if count:
-                mine = list(islice(promised, count))
+                mine = list(islice(promised, count)) if shared is None else shared
                 try:
                     self._acknowledge(link, out[at : at + 4 * count], mine)
                 except Exception as error:
                     faults.end(self.state, link, error)
                 at += 4 * count
 
-    def _acknowledge(self, link: Link, acknowledgements: bytes, promises: Sequence[Promise | None]) -> None:
+    def _acknowledge(self, link: Link, acknowledgements: bytes, promises: Promised) -> None:
         """Acknowledges messages of QoS 1 of one client, each once it is safe. A client that has sent too many, without
         waiting for acknowledgements, is hung up on."""
         window, count = link.window, len(acknowledgements) // 4
         window.enter(count)
-        if not any(promises) and not len(self.state.answers):
+        if isinstance(promises, Promise):
+            self.state.answers.send(link, acknowledgements, promises, count)
+        elif not any(promises) and not len(self.state.answers):
             self.state.journal.send(link, acknowledgements, count)
         elif promises and len(promises) == promises.count(promises[0]):
             self.state.answers.send(link, acknowledgements, promises[0], count)
@@ -231,16 +237,15 @@ class Tick:
         if window.is_exceeded and link.version == MQTT_5:
             self.core.fail(link, window.too_many())
 
-    def _decide(
-        self, data: Bytes, frames: Rows, chunks: Rows, link: Link | None = None
-    ) -> tuple[bytes, int, list[Promise | None]]:
+    def _decide(self, data: Bytes, frames: Rows, chunks: Rows, link: Link | None = None) -> tuple[bytes, int, Promised]:
         """Decides about framed messages: by kernels as far as they go, and then by the router's plain way. Returns the
         acknowledgements, where they begin, and promises for messages that are not safe yet. ``link`` is that of the
         only client that is heard."""
         compiled = self.compiled
         can_decide = compiled.can_decide if self.fast is None else self.fast.can_decide
         decision = compiled.decide(data, frames, chunks, self.slots) if can_decide else None
-        decided, promised = 0, list[Promise | None]()
+        decided: int = 0
+        promised: Promised = []
         if decision is not None:
             decided = decision.decided
             whole = decision.out.tobytes() if len(decision.out) <= FEW * len(decision.spans) else None
@@ -252,11 +257,11 @@ class Tick:
                 promise = Promise()
                 known = data, frames, chunks, NOBODY, None, self.state.events, promise
                 specials = self.fast.take(decision, *known)
-                promised = [promise] * decided if promise.waits else []
+                promised = promise if promise.waits else []
                 self.fast.fabric.marks.enter(self.state.events, promise)
             self._hand_out(decision, decision.out.data if whole is None else whole, specials, data, frames, chunks)
             if self._handed:
-                promised = self._with_handed(promised or [None] * decided)
+                promised = self._with_handed(_one_by_one(promised, decided))
             self.state.events += decided
             if decided == len(frames):
                 if link is not None and not decision.has_specials:
@@ -268,7 +273,7 @@ class Tick:
         read = [self._read(data, frames[place], chunks) for place in range(decided, len(frames))]
         found = iter(publishing.decide(self.state, [message for message in read if message is not None]))
         later = [None if message is None else next(found) for message in read]
-        return _acknowledgements(frames[frames["qos"] == 1]), 0, [*(promised or [None] * decided), *later]
+        return _acknowledgements(frames[frames["qos"] == 1]), 0, [*_one_by_one(promised, decided), *later]
 
     def _learn(self, link: Link, data: Bytes, frames: Rows, chunks: Rows) -> None:
         """Remembers who gets a message like the first of these that came before already."""
@@ -414,7 +419,7 @@ class Tick:
             frames[0]["qos"] = message.qos
             frames[0]["marks"] |= REBUILT | (RETAIN if message.retain else 0)
             _, _, promises = self._decide(array, frames, chunks)
-            found += promises or [None]
+            found += _one_by_one(promises, 1)
         return found
 
     def warm_up(self) -> None:
@@ -444,6 +449,11 @@ class Tick:
         asked = subscription.asked
         special = not isinstance(subscription.holder, Session) or subscription.identifier or asked.no_local
         return asked.qos | (SPECIAL if special else 0) | (AS_PUBLISHED if asked.retain_as_published else 0)
+
+
+def _one_by_one(promises: Promised, count: int) -> list[Promise | None]:
+    """The promise of each of so many messages."""
+    return [promises] * count if isinstance(promises, Promise) else list(promises) or [None] * count
 
 
 def _of_acknowledged(frames: Rows, promises: Sequence[Promise | None]) -> list[Promise | None]:
