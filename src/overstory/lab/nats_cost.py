@@ -29,7 +29,6 @@ INTEREST = re.compile(rb"<<- \[(?:RS|LS)[+-] ")
 TICKS = os.sysconf("SC_CLK_TCK")
 GROUP = 12
 SETTLE = 0.5  # seconds for copies that nobody waits for
-CALM = 2.0  # seconds in which nothing is told to anybody: clusters have settled
 PRICES = Prices(subscription=200.0, association=1.0, interval=10.0)
 
 
@@ -41,6 +40,7 @@ class Size(NamedTuple):
     burst: int = 1500
     shifting: float = 0.1
     seed: int = 1
+    calm: float = 2.0  # seconds in which nothing is told to anybody: clusters have settled
 
 
 class Measured(NamedTuple):
@@ -57,6 +57,7 @@ class Measured(NamedTuple):
     bytes_out: int
     bytes_between: int
     cpu_ms_an_event: float
+    memory: int  # bytes of the servers' processes, more than before anyone came
     delay_ms_99: float
     events_a_second: float
     deliveries: int
@@ -94,7 +95,7 @@ class Trial:
 
     async def come(self) -> None:
         if self.clustered:
-            self.service = Service(self.servers.urls, self.folder / "journal.db", PRICES, self.size.seed)
+            self.service = Service(self.servers.urls, self.folder / "journal.db", PRICES, self.size.seed, 0.0)
             await self.service.start()
         for number in range(self.size.subscribers):
             client = self._client()
@@ -127,7 +128,7 @@ class Trial:
         if self.service is None:
             return
         told, since = -1, time.monotonic()
-        while time.monotonic() - since < CALM:
+        while time.monotonic() - since < self.size.calm:
             now = sum(self.service.coordination.sent[kind] for kind in ("Take", "Routes"))
             if now != told:
                 told, since = now, time.monotonic()
@@ -185,7 +186,7 @@ class Trial:
 
     def counted(self) -> dict[str, float]:
         found: dict[str, float] = dict.fromkeys(
-            ("subscriptions", "most", "remote", "out", "bytes", "between", "cpu"), 0
+            ("subscriptions", "most", "remote", "out", "bytes", "between", "cpu", "memory"), 0
         )
         for at in range(len(self.servers.urls)):
             told = self.servers.ask(at, "varz")
@@ -193,6 +194,7 @@ class Trial:
             found["most"] = max(found["most"], told["subscriptions"])
             found["out"] += told["out_msgs"]
             found["bytes"] += told["out_bytes"]
+            found["memory"] += told["mem"]
             for kind, path in (("routes", "routez?subs=1"), ("leafs", "leafz?subs=1")):
                 for link in self.servers.ask(at, path).get(kind) or ():
                     found["between"] += link.get("out_bytes", 0)
@@ -259,6 +261,7 @@ async def _events(trial: Trial) -> Measured:
         int(after["bytes"] - before["bytes"]),
         int(after["between"] - before["between"]),
         1000 * (after["cpu"] - before["cpu"]) / trial.size.events,
+        int(before["memory"] - idle["memory"]),
         1000 * float(np.quantile(delays, 0.99)),
         trial.size.burst / seconds,
         deliveries,
@@ -268,11 +271,36 @@ async def _events(trial: Trial) -> Measured:
     )
 
 
+class BreakEven(NamedTuple):
+    """From when on clusters would pay, in the measured ratio of subscriptions saved to copies added."""
+
+    subscriptions_saved: int
+    copies_added_an_event: float
+    events_an_interval: float  # of all topics together, if keeping a subscription takes one message in an interval
+    messages_a_subscription: float  # that keeping one would have to take in an interval, at the pace of the trial
+    interest_messages_added_a_change: float  # above 0: more changes of interests make clusters cost more, not less
+
+
+def break_even(size: Size, plain: Measured, layer: Measured) -> BreakEven:
+    """A subscription that is saved is worth what keeping it takes in an interval; a copy that is added costs 1."""
+    saved = plain.subscriptions - layer.subscriptions
+    added = (layer.copies - plain.copies) / size.events
+    changes = max(1, round(size.shifting * size.subscribers))
+    return BreakEven(
+        saved,
+        added,
+        saved / added if added > 0 else float("inf"),
+        added * size.pace * PRICES.interval / saved if saved > 0 else float("inf"),
+        (layer.shifting - plain.shifting) / changes,
+    )
+
+
 def main(arguments: Sequence[str]) -> None:
-    """``python -m overstory.lab.nats_cost [subscribers topics]``: one JSON object with both."""
-    given = [int(each) for each in arguments]
-    size = Size(*given)
-    print(json.dumps({kind: measured(size, kind == "layer")._asdict() for kind in ("plain", "layer")}, indent=1))
+    """``python -m overstory.lab.nats_cost [subscribers topics]``: one JSON object with both, and when it would pay."""
+    size = Size(*map(int, arguments))
+    plain, layer = (measured(size, clustered) for clustered in (False, True))
+    found = {"plain": plain._asdict(), "layer": layer._asdict(), "break_even": break_even(size, plain, layer)._asdict()}
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
