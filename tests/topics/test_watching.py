@@ -94,6 +94,7 @@ def test_a_server_without_monitoring_is_told(capsys: pytest.CaptureFixture[str])
     [
         ("run http://127.0.0.1:1", "is no NATS server"),
         ("run nats://127.0.0.1:1 --interval 0", "more than 0 seconds"),
+        ("run nats://127.0.0.1:1 --observe -1", "from 0 to 3600 seconds"),
         ("run nats://127.0.0.1:1 --journal nowhere/at/all.db", "there is no such folder"),
         ("watch http://127.0.0.1:1 --seconds 0", "more than 0"),
     ],
@@ -147,6 +148,39 @@ def test_a_subject_that_the_account_may_not_use_is_told_as_by_nats_py(tmp_path: 
             await asyncio.wait_for(done.wait(), 10)
             assert "secret.x" in heard[0]
             await client.close()
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_the_coordinator_may_not_hear_is_in_no_cluster(tmp_path: Path) -> None:
+    """It could not tell whether somebody publishes the topic without the layer."""
+    accounts = ACCOUNTS.replace('publish: ["news.>"]', 'publish: [">"]').replace(
+        '"news.>", "_INBOX.>"', '"_OVS.>", "_INBOX.>", "news.0"'
+    )
+
+    async def run() -> None:
+        with Servers(tmp_path, count=1, leaves=0, extra=accounts) as bound:
+            dear = Prices(subscription=1000.0, interval=10.0)
+            service = Service(bound.urls, tmp_path / "journal.db", dear, 1, 0.0, user="bound", password="bound")
+            await service.start()
+            clients = [await connect(bound.urls[0], user="free", password="free") for _ in range(4)]
+            topics = ["news.0", "news.1"]
+            for client in clients:
+                for topic in topics:
+                    await client.subscribe(topic)
+            try:
+                for _ in range(400):
+                    if service.coordination.plain:
+                        break
+                    for topic in topics:
+                        await clients[0].publish(topic, b"")
+                    await asyncio.sleep(0.02)
+                assert service.coordination.plain == {"news.1": "the coordinator's account may not subscribe to it"}
+                assert all("news.1" in client.holding.direct for client in clients)
+            finally:
+                for client in clients:
+                    await client.close()
+                await service.stop()
 
     asyncio.run(run())
 

@@ -63,6 +63,8 @@ class Servers:
             for at in range(len(self.ports)):
                 self.start(at)
             self.wait()
+            if any(process.poll() is not None for process in self.processes.values()):
+                raise BrokerError(f"a NATS server has ended at once; see {self.folder}")
         except BaseException:
             self.__exit__()
             raise

@@ -15,11 +15,11 @@ GAUGES: dict[str, tuple[str, Callable[[Coordination], int]]] = {
     "overstory_topics_clients": ("clients of the layer", lambda told: len(told.clients)),
     "overstory_topics_clusters": ("clusters of topics", lambda told: len(told.deciding.alive())),
     "overstory_topics_interests": (
-        "pairs of a client and a topic that it wants",
+        "pairs of a client and a topic that it wants, without plain topics",
         lambda told: sum(len(told.deciding.wanted_by(client)) for client in told.clients),
     ),
     "overstory_topics_subscriptions": (
-        "subscriptions that the clients have to clusters, and directly",
+        "subscriptions that the clients have to clusters, and directly, without those to plain topics",
         lambda told: sum(_subscriptions(told, client) for client in told.clients),
     ),
     "overstory_topics_places_ready": (
