@@ -13,7 +13,7 @@ import pytest
 from overstory import cli
 from overstory.broker.config import Config
 from overstory.broker.pressure import Limits as BrokerLimits
-from overstory.broker.pressure import LinkLimits
+from overstory.broker.pressure import LinkLimits, MoveLimits
 from overstory.filters import DIALECTS, Limits
 from overstory.filters.operators import (
     COMPARISON_TOKENS,
@@ -98,9 +98,10 @@ def test_every_command_is_documented() -> None:
 def test_every_setting_of_the_broker_is_documented_with_its_default() -> None:
     table = dict(re.findall(r"^\| `([\w.]+)` \| `?([^|`]+)`? \|", BROKER, re.MULTILINE))
     settings = {field.name: field.default for field in msgspec.structs.fields(Config)}
-    del settings["limits"], settings["window"]
+    del settings["limits"], settings["window"], settings["moves"]
     settings |= {f"limits.{field.name}": field.default for field in msgspec.structs.fields(BrokerLimits)}
     settings |= {f"window.{field.name}": field.default for field in msgspec.structs.fields(LinkLimits)}
+    settings |= {f"moves.{field.name}": field.default for field in msgspec.structs.fields(MoveLimits)}
     settings["types"] = settings["neighbours"] = None
     assert {name: table.get(name) for name in settings} == {
         name: "none" if default is None else f'"{default}"' if isinstance(default, str) else str(default)

@@ -55,7 +55,7 @@ class Admin:
             "/abort": lambda query, _: self._epochs.retire(_number(query, "epoch")),
             "/pause": lambda _, __: self._fabric.lead.pause(True),
             "/resume": lambda _, __: self._fabric.lead.pause(False),
-            "/move": lambda _, body: self._move(body),
+            "/move": self._move,
             "/place": lambda _, body: self._place(body),
         }
 
@@ -110,10 +110,10 @@ class Admin:
         else:
             self._fabric.lead.follow(*who)
 
-    def _move(self, body: bytes) -> None:
-        """Asks clients to move, by name, or all that the plan wants elsewhere."""
+    def _move(self, query: Mapping[str, str], body: bytes) -> None:
+        """Asks clients to move, by name. With ``leaves`` they are told that this broker is left for good."""
         asked = msgspec.json.decode(body, type=dict[str, int])
-        self._fabric.moving.ask(asked)
+        self._fabric.moving.ask(asked, "leaves" in query)
 
     def _place(self, body: bytes) -> None:
         """Moves late subscriptions of clients here to these flows, and passes over those that are late no more."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from overstory.broker.pressure import Limits, LinkLimits
+from overstory.broker.pressure import Limits, LinkLimits, MoveLimits
 from overstory.errors import UsageError
 from overstory.wire.attributes import READERS
 
@@ -31,6 +31,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = "active"  # by which subscriptions are forwarded
     lease: float = 0.0  # seconds between renewals; 0: none
     window: LinkLimits = LinkLimits()
+    moves: MoveLimits = MoveLimits()
     preparing: float = 0.03  # the share of its time that a plan may take that is being prepared; 0: all that it takes
     sample: float = 0.03  # the share of what clients publish that is kept for whoever observes the network
 
@@ -74,6 +75,8 @@ def checked(config: Config, where: str = "the configuration") -> Config:
 def _check_log(config: Config, where: str) -> None:
     if config.log not in ("info", "warning"):
         raise UsageError(f"{where}: log is info or warning, not '{config.log}'")
+    if config.moves.rate <= 0 or config.moves.leaving < 1 or config.moves.arriving < 1:
+        raise UsageError(f"{where}: rate, leaving and arriving of moves are above 0")
     if not 0 <= config.sample <= 1:
         raise UsageError(f"{where}: sample is a share, from 0 to 1, not {config.sample}")
 

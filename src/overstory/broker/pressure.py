@@ -44,6 +44,14 @@ class LinkLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_retry: float = 2.0
 
 
+class MoveLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds on clients that are asked to go to another broker. All may be set in the configuration."""
+
+    rate: float = 200.0  # clients that are asked in a second
+    leaving: int = 10  # clients that are on their way from here at once
+    arriving: int = 50  # sessions that are copied here at once, before their clients come
+
+
 class Losses(msgspec.Struct):
     """What was not delivered, and why: counted since the start."""
 

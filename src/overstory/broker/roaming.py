@@ -20,14 +20,16 @@ import msgspec
 
 from overstory.broker import connecting, publishing, subscribing
 from overstory.broker.link import Link
+from overstory.broker.packed import packed, restore_messages, unpacked
 from overstory.broker.parcels import Parcels
 from overstory.broker.promises import Promise
+from overstory.broker.replicas import KINDS as COPY_KINDS
+from overstory.broker.replicas import Adopted, Replicas
 from overstory.broker.session import FOR_EVER, Delivery, Session
 from overstory.broker.state import State
 from overstory.broker.subscribing import Wish
-from overstory.errors import LinkError
 from overstory.kernels.nothing import NONE
-from overstory.wire.packets import Asked, Connect
+from overstory.wire.packets import Connect
 
 PATIENCE = 5.0  # seconds
 NOBODY = NONE
@@ -101,20 +103,7 @@ class Owns(msgspec.Struct, frozen=True, tag=True):
     version: int
 
 
-KINDS: tuple[type[Any], ...] = (Claim, Granted, Fetch, Fetched, Forward, Leave, Left, Gone, Owns)
-
-
-class Packed(msgspec.Struct, array_like=True):
-    """A session on its way."""
-
-    number: int
-    expiry: int
-    next_id: int
-    received: list[int]
-    inflight: dict[int, Delivery]
-    queue: list[Delivery]
-    subscriptions: list[tuple[Asked, str | None, int, int, int]]  # with where, identifier, number and version
-    seen: list[tuple[int, int]]
+KINDS: tuple[type[Any], ...] = (Claim, Granted, Fetch, Fetched, Forward, Leave, Left, Gone, Owns, *COPY_KINDS)
 
 
 class Arriving(msgspec.Struct):
@@ -150,6 +139,8 @@ class Roaming:
         self._departed: dict[str, tuple[int, Session]] = {}  # and the version under which each has left
         self._tickets = LATE
         self._asked: list[tuple[int, Fetch]] = []  # for sessions that are still on their way here
+        self.replicas = Replicas(state, self._tell, self._pass_on, lambda client: client not in self._departed)
+        self.on_left: Callable[[str], None] | None = None  # told of each client whose session another broker has now
         self.on: dict[type, Callable[[int, Any], None]] = {
             Claim: self._claim,
             Granted: self._granted,
@@ -160,6 +151,8 @@ class Roaming:
             Left: self._left,
             Gone: self._gone,
             Owns: self._owns,
+            Adopted: self._adopted,
+            **self.replicas.on,
         }
 
     def directory_of(self, client: str) -> int:
@@ -207,11 +200,13 @@ class Roaming:
         for client, arriving in list(self._arriving.items()):
             if arriving.until <= now:
                 self._begin(client)
+        self.replicas.tick(now)
 
     def _begin(self, client: str) -> None:
         """Answers a client's CONNECT, now that its session is here, if there is one."""
         arriving = self._arriving.pop(client)
         link, state = arriving.link, self._state
+        self.replicas.stay(client)
         link.waits = False
         if not link.closed:
             connecting.accept(state, link, arriving.packet)
@@ -241,6 +236,7 @@ class Roaming:
         """A session has ended here."""
         self._moving.pop(client, None)
         self._versions.pop(client, None)
+        self.replicas.end(client)
         self._tell(self.directory_of(client), Gone(client))
 
     def restarted(self, broker: int) -> None:
@@ -264,7 +260,9 @@ class Roaming:
     def _granted(self, _: int, message: Granted) -> None:
         waits = self._waits(message.client, message.ticket)
         self._versions[message.client] = message.version
-        if message.owner not in (NOBODY, self._me):
+        if waits and self._adopt(message):
+            self._begin(message.client)
+        elif message.owner not in (NOBODY, self._me):
             ticket = message.ticket if waits else LATE
             self._tell(message.owner, Fetch(message.client, ticket, message.version))
         elif waits:
@@ -278,27 +276,43 @@ class Roaming:
             self._unpack(broker, message)
         self._begin(message.client)
 
+    def _adopt(self, message: Granted) -> bool:
+        """Goes on with the copy of a session whose client has come, if the copy is as good as the session."""
+        client = message.client
+        copy = self.replicas.take(client, message.owner, message.version)
+        if copy is None:
+            return False
+        self._make_way(client)
+        self._enter(client, copy.session)
+        self._moving[client] = Moving(copy.home, message.version, copy.unserved)
+        self._note(copy.session)
+        self._tell(copy.home, Adopted(client, message.version))
+        self._leave_if_served(client)
+        return True
+
+    def _make_way(self, client: str) -> None:
+        """A session is about to come: one from before it was elsewhere is no more."""
+        old = self._state.sessions.get(client)
+        if old is not None:
+            connecting.end_session(self._state, old, says=False)
+        self.replicas.discard(client)
+        self._let_go(client)
+
+    def _enter(self, client: str, session: Session) -> None:
+        """A session is here from now on, and waits for its client."""
+        self._state.sessions[client] = self._state.away[client] = session
+        session.ends = None if session.expiry == FOR_EVER else self._state.now + session.expiry
+
     def _unpack(self, broker: int, message: Fetched) -> None:
         state, client = self._state, message.client
-        try:
-            packed = msgspec.msgpack.decode(message.session, type=Packed)
-        except msgspec.MsgspecError as error:
-            raise LinkError(f"a session cannot be read: {str(error).splitlines()[0]}") from None
-        old = state.sessions.get(client)
-        if old is not None:  # from before it was elsewhere
-            connecting.end_session(state, old, says=False)
-        self._let_go(client)
-        session = state.sessions[client] = Session(client, packed.number, state.house)
-        state.away[client] = session
-        session.expiry, session.next_id, session.received = packed.expiry, packed.next_id, set(packed.received)
-        session.ends = None if packed.expiry == FOR_EVER else state.now + packed.expiry
-        session.seen = set(packed.seen)
-        for packet_id, delivery in packed.inflight.items():
-            session.restore(delivery, packet_id)
-        for delivery in packed.queue:
-            session.restore(delivery, 0)
+        content = unpacked(message.session)
+        self._make_way(client)
+        session = Session(client, content.number, state.house)
+        session.expiry = content.expiry
+        self._enter(client, session)
+        restore_messages(session, content)
         moving = self._moving[client] = Moving(broker, message.version, set())
-        for asked, where, identifier, number, version in packed.subscriptions:
+        for asked, where, identifier, number, version in content.subscriptions:
             moving.unserved.add(number)
             subscribing.restore(state, session, Wish(asked, where, identifier), (number, version + 1))
         for made in session.subscriptions.values():
@@ -317,6 +331,7 @@ class Roaming:
 
     def served(self, number: int) -> None:
         """The whole network serves a subscription that was made here."""
+        self.replicas.served(number)
         for client, moving in list(self._moving.items()):
             if number in moving.unserved:
                 moving.unserved.discard(number)
@@ -329,6 +344,7 @@ class Roaming:
     def _forward(self, _: int, message: Forward) -> None:
         _, departed = self._departed.get(message.client, (0, None))
         session = self._state.sessions.get(message.client, departed)  # it may have gone on
+        session = session or self.replicas.copy_of(message.client)
         if session is not None:
             publishing.hand_over(self._state, session, msgspec.msgpack.decode(message.delivery, type=Delivery))
 
@@ -355,8 +371,21 @@ class Roaming:
         if session is None:
             self._tell(broker, Fetched(client, message.ticket, message.version, b""))
             return
-        packed = msgspec.msgpack.encode(_packed(session))
-        self._tell(broker, Fetched(client, message.ticket, message.version, packed))
+        self._tell(broker, Fetched(client, message.ticket, message.version, packed(session)))
+        self._depart(broker, message.version, session)
+
+    def _adopted(self, broker: int, message: Adopted) -> None:
+        session = self._state.sessions.get(message.client)
+        if session is not None and session.link is not None:
+            connecting.take_over(self._state, session)
+            session = self._state.sessions.get(message.client)
+        self.replicas.let_go(message.client)
+        if session is not None:
+            self._depart(broker, message.version, session)
+
+    def _depart(self, broker: int, version: int, session: Session) -> None:
+        """Another broker has a session from now on: what still comes for it is passed on there."""
+        state, client = self._state, session.client_id
         del state.sessions[client]
         self._versions.pop(client, None)
         state.away.pop(client, None)
@@ -364,7 +393,20 @@ class Roaming:
         state.journal.note("end", session.number)
         session.forward = lambda delivery: self._pass_on(broker, client, delivery)
         self._let_go(client)
-        self._departed[client] = (message.version, session)
+        self._departed[client] = (version, session)
+        if self.on_left is not None:
+            self.on_left(client)
+
+    def copy(self, client: str, foreign: int) -> bool:
+        """Copies a session to the broker that its client is to go to. Returns whether that can be done now."""
+        if client in self._moving or client in self._arriving or self.replicas.is_copied(client):
+            return False
+        self.replicas.begin(client, foreign, self._versions.get(client, 0))
+        return True
+
+    def hand(self, client: str, expiry: int) -> None:
+        """Hands over a session that was copied, now that its client was asked to go."""
+        self.replicas.hand(client, expiry)
 
     def _pass_on(self, broker: int, client: str, delivery: Delivery) -> Promise | None:
         """Passes a message on to where its session is. Returns a promise if it must not be lost on the way."""
@@ -384,6 +426,7 @@ class Roaming:
         _, session = self._departed.pop(client, (0, None))
         if session is None:
             return
+        self.replicas.end(client, session)
         moving = self._moving.pop(client, None) if client not in self._state.sessions else None
         if moving is not None:
             self._tell(moving.owner, Leave(client, moving.version))
@@ -394,11 +437,3 @@ class Roaming:
 
 def _weight(broker: int, client: str) -> bytes:
     return blake2b(f"{broker}/{client}".encode(), digest_size=8).digest()
-
-
-def _packed(session: Session) -> Packed:
-    made = session.subscriptions.values()
-    subscriptions = [(one.asked, one.where, one.identifier, one.number, one.version) for one in made]
-    received, inflight, queue = sorted(session.received), session.inflight, list(session.queue)
-    seen = sorted(session.seen or ())
-    return Packed(session.number, session.expiry, session.next_id, received, inflight, queue, subscriptions, seen)

@@ -93,7 +93,7 @@ class Session:
         # Of a session that has moved to another broker: the way there. Of one that has just come: what came twice
         self.forward: Callable[[Delivery], Promise | None] | None = None
         self.seen: set[tuple[int, int]] | None = None
-        self.tee: Callable[[Delivery], Any] | None = None  # to where the session is copied
+        self.tee: Callable[[Delivery], Promise | None] | None = None  # to the other broker that has the session, too
         self.copies = 0  # how many versions of its subscriptions copies have used
 
     @property
@@ -111,7 +111,7 @@ class Session:
     def deliver(self, delivery: Delivery, now: float) -> Promise | None:
         """Sends a message, or keeps it for later. QoS 0 is for those who are there and read. Returns a promise if the
         session is at another broker, which does not have the message yet."""
-        link, message = self.link, delivery.message
+        message = delivery.message
         assert message is not None
         if self.forward is not None:
             return self.forward(delivery)
@@ -119,31 +119,40 @@ class Session:
             if (message.publisher, delivery.event) in self.seen:
                 return None
             self.seen.add((message.publisher, delivery.event))
-        if self.tee is not None and delivery.qos:
-            self.tee(delivery)
+        promise = self.tee(delivery) if self.tee is not None and delivery.qos else None
         if delivery.qos == 0:
-            if link is None or link.closed:
-                return None
-            if link.congested:
-                self._losses.slow += 1
-                return None
-            data = link.encoded(message.to_publish(now, 0, delivery.retain, delivery.ids))
-            if data is not None:
-                link.outgoing.append(data)
-            return None
+            self._send_once(delivery, now)
+        else:
+            self._send_or_keep(delivery, now)
+        return promise
+
+    def _send_once(self, delivery: Delivery, now: float) -> None:
+        """Sends a message of QoS 0, if the client is there and reads."""
+        link, message = self.link, delivery.message
+        assert message is not None
+        if link is None or link.closed:
+            return
+        if link.congested:
+            self._losses.slow += 1
+            return
+        data = link.encoded(message.to_publish(now, 0, delivery.retain, delivery.ids))
+        if data is not None:
+            link.outgoing.append(data)
+
+    def _send_or_keep(self, delivery: Delivery, now: float) -> None:
+        """Sends a message of QoS 1 or 2, or keeps it until the client takes it."""
         self.settle()
         self._sequence += 1
         delivery.sequence = self._sequence
         if len(self.queue) >= self._limits.queued:
             self.overflowed = True
             self._losses.overflowed += 1
-            return None
+            return
         if self._may_send():
             self._send(delivery, now, is_new=True)
         else:
             self._keep(delivery, 0)
             self.queue.append(delivery)
-        return None
 
     def _may_send(self) -> bool:
         link = self.link

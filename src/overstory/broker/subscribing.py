@@ -73,10 +73,10 @@ def add(state: State, session: Session, wish: Wish) -> tuple[Subscription, Wante
     number = _new_number(state, session, wanted, filter_, wish) if known is None else known.number
     version = 0 if known is None else known.version
     if known is not None and (not same or known.asked.no_local != wish.asked.no_local):
-        version += 1
+        version += 1 + session.copies
     group = None if wanted.group is None else group_name(wanted)
     made = Subscription(session, number, version, wish.asked, filter_, wish.identifier, group, wish.where)
-    _enter(state, session, made)
+    enter(state, session, made)
     if state.changed is not None and known is not None:
         state.changed(number)
     if session.is_kept:
@@ -98,12 +98,12 @@ def restore(state: State, session: Session, wish: Wish, known: tuple[int, int]) 
     """Makes a subscription that was kept again, under the number and version that it had."""
     wanted = read_filter(wish.asked.filter, wish.where)
     group = None if wanted.group is None else group_name(wanted)
-    _enter(
+    enter(
         state, session, Subscription(session, *known, wish.asked, filter_of(wanted), wish.identifier, group, wish.where)
     )
 
 
-def _enter(state: State, session: Session, made: Subscription) -> None:
+def enter(state: State, session: Session, made: Subscription) -> None:
     """Gives a subscription to the router, for its client or for its group."""
     if made.group is not None:
         _join(state, session, made.group, made)
@@ -122,7 +122,8 @@ def _enter(state: State, session: Session, made: Subscription) -> None:
 
 def note(state: State, session: Session, made: Subscription) -> None:
     """Notes a subscription in the journal."""
-    options = msgspec.msgpack.encode((made.asked, made.identifier, made.where, made.version))
+    version = made.version + session.copies + bool(session.copies)  # that no copy of the session elsewhere has used
+    options = msgspec.msgpack.encode((made.asked, made.identifier, made.where, version))
     state.journal.note("subscribe", session.number, made.number, options)
 
 

@@ -46,6 +46,13 @@ def add_to(commands: Any) -> None:
     apply.add_argument(
         "--limit", type=_share, default=LIMIT, metavar="SHARE", help="by which it may exceed it (default: 10%%)"
     )
+    apply.add_argument(
+        "--at-once",
+        type=whole(1, 10**9),
+        default=100,
+        metavar="N",
+        help="clients on their way in the whole network at a time (default: 100)",
+    )
     add_installing(apply)
     apply.set_defaults(run=run_apply)
     rollback = commands.add_parser("rollback", help="go back to the plan that a running network had before")
@@ -100,6 +107,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
         moves=arguments.moves,
         history=arguments.history,
         patience=arguments.patience,
+        at_once=arguments.at_once,
     )
     asked = Asked(arguments.watch, arguments.canary, arguments.limit, arguments.dry_run)
     brokers = Brokers(arguments.to)

@@ -7,6 +7,7 @@ nothing is computed anew between the two. ``apply`` is both.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
@@ -41,6 +42,7 @@ from overstory.model.scenario import Scenario
 
 PAUSE = 0.05  # seconds between two looks
 PATIENCE = 60.0  # seconds in which a phase has to get on
+AT_ONCE = 100  # clients
 Tell = Callable[[str, Step], None]
 
 
@@ -58,6 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = PATIENCE  # seconds
     state: str = past.INSTALLED  # what the history calls it when it is done
     move_patience: float = 120.0  # seconds for clients to move
+    at_once: int = AT_ONCE  # clients that are on their way in the whole network
     via: Scenario | None = None  # whose links and prices trees are packed by, if others than those of the scenario
     force: bool = False  # takes the lead from another coordinator
 
@@ -253,22 +256,33 @@ class Installation:
 async def move_clients(
     look: Look, brokers: Brokers, options: Options, installation: Installation | None = None
 ) -> tuple[int, int, int]:
-    """Asks clients to move, and waits until they have, or stay. Returns how many were asked, went and stayed."""
-    asked = sum(map(len, look.moves.values()))
-    if not asked:
+    """Asks clients to move, some at a time, and waits until they have, or stay. Returns how many were asked, went and
+    stayed."""
+    waiting = in_turns(look.moves)
+    if not waiting:
         return 0, 0, 0
-    began = time.monotonic()
-    await brokers.move(look.moves)
+    began, asked = time.monotonic(), 0
     while True:
         seen = await brokers.status()
         moving = sum(one.moving for one in seen.values())
-        if not moving or time.monotonic() - began > options.move_patience or any(one.paused for one in seen.values()):
+        late = time.monotonic() - began > options.move_patience or any(one.paused for one in seen.values())
+        if late or not (moving or waiting):
             break
+        now, waiting = waiting[: max(0, options.at_once - moving)], waiting[max(0, options.at_once - moving) :]
+        if now:
+            asked += len(now)
+            await brokers.move({here: {name: to for at, name, to in now if at == here} for here, _, _ in now})
         await asyncio.sleep(PAUSE)
     if installation is not None:
         installation.seconds["moved"] = round(time.monotonic() - began, 3)
     stayed = sum(one.stayed for one in seen.values())
     return asked, max(0, asked - stayed - moving), stayed
+
+
+def in_turns(moves: Mapping[int, Mapping[str, int]]) -> list[tuple[int, str, int]]:
+    """Moves in the order in which clients are asked, brokers in turns: where each is, its name, where it is to go."""
+    lists = [[(broker, *move) for move in names.items()] for broker, names in sorted(moves.items())]
+    return [move for turn in zip_longest(*lists) for move in turn if move is not None]
 
 
 def _entry(look: Look, brokers: Brokers, state: str, note: str = "") -> Entry:

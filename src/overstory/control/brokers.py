@@ -179,12 +179,14 @@ class Brokers:
         """Stops whoever installs plans or moves clients, or lets it go on."""
         await self.tell("/pause" if paused else "/resume", self.addresses)
 
-    async def move(self, clients: Mapping[int, Mapping[str, int]]) -> None:
-        """Asks clients to move: by the broker that they are at, their names and where they are to go."""
+    async def move(self, clients: Mapping[int, Mapping[str, int]], leaves: bool = False) -> None:
+        """Asks clients to move: by the broker that they are at, their names and where they are to go. ``leaves`` says
+        that these brokers are left for good."""
+        query = {"leaves": "1"} if leaves else {}
         await self._each(
             {broker: self.addresses[broker] for broker in clients},
             lambda at: self._request(
-                at, "POST", self._path("/move", {}), msgspec.json.encode(clients[self._number_of(at)])
+                at, "POST", self._path("/move", query), msgspec.json.encode(clients[self._number_of(at)])
             ),
         )
 

@@ -86,7 +86,7 @@ async def _move_away(brokers: Brokers, broker: int, clients: dict[str, int], opt
     if not clients:
         return
     await brokers.lead()
-    await brokers.move({broker: clients})
+    await brokers.move({broker: clients}, leaves=True)
     ends = time.monotonic() + options.move_patience
     while (await brokers.status())[broker].moving and time.monotonic() < ends:
         await asyncio.sleep(PAUSE)
