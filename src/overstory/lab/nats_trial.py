@@ -4,7 +4,7 @@ killed, and every event is followed.
 What every subscriber must have got of a topic: from each publisher the events that were published since all servers
 knew of the subscription, in order, each once, without a gap, until it ended. What was published while the subscription
 travelled may be among them. Where a server is killed, plain ``nats-py`` twins with the same interests tell what core
-NATS itself loses.
+NATS itself loses; so does the same schedule without the layer, where all are plain.
 """
 
 import asyncio
@@ -46,6 +46,7 @@ class Schedule(NamedTuple):
     pace: float = 20.0  # events a second
     kill_coordinator: bool = True
     kill_server: bool = False
+    layer: bool = True  # else everyone is a plain client
     seed: int = 1
 
 
@@ -112,6 +113,13 @@ class Person:
         return heard
 
 
+class WithoutLayer(Plain):  # type: ignore[misc]
+    """A plain client, as ears ask for it."""
+
+    async def publish_plainly(self, subject: str) -> None:
+        await self.publish(subject, b"")
+
+
 class Coordinator:
     """``overstory topics run`` in a process of its own."""
 
@@ -160,15 +168,16 @@ class Run:
         self.topics = [f"trial.t{at}" for at in range(schedule.topics)]
         self.people: list[Person] = []
         self.twins: list[Person] = []
-        self.publishers: list[Client] = []
+        self.publishers: list[Any] = []
         self.published: dict[str, list[int]] = {topic: [0] * schedule.publishers for topic in self.topics}
         self.events = 0
 
     async def run(self) -> Outcome:
         began = time.monotonic()
         async with Ears(self.servers.urls) as ears:
-            self.coordinator.start()
-            await self.coordinator.up()
+            if self.schedule.layer:
+                self.coordinator.start()
+                await self.coordinator.up()
             await self._come(ears)
             publishing = asyncio.create_task(self._publish())
             try:
@@ -188,11 +197,11 @@ class Run:
         homes = [number % len(self.servers.urls) for number in range(size.subscribers)]
         for first in range(0, len(homes), AT_ONCE):
             some = homes[first : first + AT_ONCE]
-            self.people += await asyncio.gather(*(self._person(Client(), home) for home in some))
-        if size.kill_server:
+            self.people += await asyncio.gather(*(self._person(self._client(), home) for home in some))
+        if size.kill_server and size.layer:
             self.twins = list(await asyncio.gather(*(self._person(Plain(), home) for home in homes[::10])))
         for home in range(size.publishers):
-            client = Client()
+            client = self._client()
             await client.connect(self._urls(home), error_cb=_quiet, **OPTIONS)
             self.publishers.append(client)
         wanted = [self._interests(number) for number in range(size.subscribers)]
@@ -203,6 +212,9 @@ class Run:
             for topic, window in await twin.subscribe(topics):
                 window.after = list(self.published[topic])
             await taken(twin.client)
+
+    def _client(self) -> Any:
+        return Client() if self.schedule.layer else WithoutLayer()
 
     def _urls(self, home: int) -> list[str]:
         """A server first, and those of the cluster to go to when it is killed."""
@@ -256,7 +268,7 @@ class Run:
         await asyncio.sleep(SETTLE)
 
     async def _disturb(self, number: int) -> None:
-        if self.schedule.kill_coordinator and number % 2 == 0:
+        if self.schedule.kill_coordinator and self.schedule.layer and number % 2 == 0:
             await asyncio.sleep(self.draw.random())
             await asyncio.to_thread(self.coordinator.kill)
             await asyncio.sleep(self.draw.random())
@@ -317,7 +329,7 @@ class Run:
             if any(found[1:]) and len(wrong) < 5:
                 wrong.append(f"server {person.server}, {topic}: {found[1]} lost, {found[2]} doubled, {found[3]} late")
         plain = [self._verdict(*each) for each in self._windows(self.twins)]
-        told = [person.client.statistics() for person in self.people]
+        told = [person.client.statistics() for person in self.people] if self.schedule.layer else []
         return Outcome(
             self.events,
             expected,
@@ -329,7 +341,7 @@ class Run:
             sum(each.interests for each in told),
             sum(each.repeated for each in told),
             sum(each.discarded for each in told),
-            self.coordinator.changes(),
+            self.coordinator.changes() if self.schedule.layer else {},
             sum(each[0] for each in plain),
             sum(each[1] for each in plain),
             seconds,

@@ -1,5 +1,6 @@
 """Twenty seeded schedules over a real cluster of NATS servers and a leaf node: interests shift, the coordinator is
-killed and comes back, in every fourth a server is killed, and every event is followed."""
+killed and comes back, in every fourth a server is killed, and every event is followed. These are also run without the
+layer, to tell what plain clients lose."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +15,8 @@ QUICK: Settings = {"subscribers": 24, "topics": 24, "publishers": 4, "rounds": 2
 def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
     for seed in range(1, 3 if quick else SCHEDULES + 1):
         killed = seed == 2 if quick else seed % 4 == 0
-        yield {**(QUICK if quick else FULL), "kill_server": killed, "seed": seed}
+        for layer in (True, False) if killed else (True,):
+            yield {**(QUICK if quick else FULL), "kill_server": killed, "layer": layer, "seed": seed}
 
 
 def run(settings: Settings) -> list[Row]:
@@ -28,14 +30,14 @@ def run(settings: Settings) -> list[Row]:
 
 
 def summed(rows: Sequence[Row], *columns: str, killed: bool) -> BySeed:
-    mine = where(rows, kill_server=killed)
+    mine = where(rows, kill_server=killed, layer=True)
     found = [by_seed(mine, column) for column in columns]
     return {seed: sum(each[seed] for each in found) for seed in found[0]}
 
 
 def lost_percent(rows: Sequence[Row], lost: str, expected: str) -> BySeed:
     """Of all that was due in the schedules in which a server is killed."""
-    mine = where(rows, kill_server=True)
+    mine = where(rows, kill_server=True, layer=True)
     gone, due = by_seed(mine, lost), by_seed(mine, expected)
     return {seed: 100 * gone[seed] / due[seed] for seed in gone if due[seed]}
 
@@ -50,6 +52,8 @@ EXPERIMENT = Experiment(
         "doubled_or_disordered_with_a_server_killed": lambda rows: summed(rows, "doubled", "disordered", killed=True),
         "lost_percent_with_a_server_killed": lambda rows: lost_percent(rows, "lost", "expected"),
         "lost_percent_by_plain_clients": lambda rows: lost_percent(rows, "plain_lost", "plain_expected"),
+        "lost_with_a_server_killed": lambda rows: summed(rows, "lost", killed=True),
+        "lost_without_the_layer": lambda rows: by_seed(where(rows, layer=False), "lost"),
     },
     alone=True,
     on_driver=True,
