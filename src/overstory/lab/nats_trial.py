@@ -32,7 +32,6 @@ GROUP = 12  # topics that are wanted together
 SUBSCRIPTION, INTERVAL = 20.0, 10.0  # the coordinator's prices: dear enough for clusters to form
 AT_ONCE = 50  # connections that are made together
 RUNS = "the coordinator runs"
-QUIET = 5.0  # seconds without an event after which nothing more is expected
 SETTLE = 1.5  # seconds for handovers at the end of a round
 OPTIONS: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.1}
 
@@ -47,6 +46,7 @@ class Schedule(NamedTuple):
     kill_coordinator: bool = True
     kill_server: bool = False
     layer: bool = True  # else everyone is a plain client
+    quiet: float = 5.0  # seconds without an event after which nothing more is expected
     seed: int = 1
 
 
@@ -284,7 +284,7 @@ class Run:
     async def _quiet(self) -> None:
         """Until nothing has come for a while, or all that is due has."""
         last, since = -1, time.monotonic()
-        while time.monotonic() - since < QUIET:
+        while time.monotonic() - since < self.schedule.quiet:
             count = sum(person.count for person in [*self.people, *self.twins])
             if count != last:
                 last, since = count, time.monotonic()
