@@ -265,7 +265,7 @@ def test_an_event_is_followed_from_hop_to_hop() -> None:
     assert first.matched == second.matched == []
     shown = Console(width=100, record=True, file=StringIO())
     shown.print(tree_of([third, first, second]))
-    assert "broker 2, in flow -1: matches 1 subscriptions, to c" in shown.export_text()
+    assert "broker 2, in flow -1: matches 1 subscription, to c" in shown.export_text()
 
 
 def committed(net: Net, number: int) -> list[tuple[str, tuple[Any, ...]]]:

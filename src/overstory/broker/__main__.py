@@ -5,6 +5,7 @@ from overstory.broker.core import Core
 from overstory.broker.link import Link
 from overstory.broker.state import State
 from overstory.broker.tick import Tick
+from overstory.broker.warming import carry_between_two
 from overstory.filters import parse_filter
 from overstory.routing.messages import LATE
 from overstory.routing.share import FlowShare, Share
@@ -33,3 +34,4 @@ def use_every_kernel() -> None:
 
 if __name__ == "__main__":
     use_every_kernel()
+    carry_between_two()

@@ -87,8 +87,10 @@ def child(request: Request, joinings: dict[int, Joining]) -> NoReturn:
 def warm_up() -> None:
     """Loads all kernels, so that no broker has to, and makes the process fit for brokers."""
     from overstory.broker.__main__ import use_every_kernel
+    from overstory.broker.warming import carry_between_two
 
     use_every_kernel()
+    carry_between_two()
     prepare_process()
 
 

@@ -81,5 +81,6 @@ def _grow(tree: Tree, hop: Hop, by_origin: dict[int | None, list[Hop]], seen: se
 
 def _about(hop: Hop, how: str) -> str:
     clients = f", to {escape(', '.join(hop.clients))}" if hop.clients else ""
-    matched = f"matches {len(hop.matched)} subscriptions{clients}" if hop.matched else "nobody here wants it"
+    some = "1 subscription" if len(hop.matched) == 1 else f"{len(hop.matched)} subscriptions"
+    matched = f"matches {some}{clients}" if hop.matched else "nobody here wants it"
     return f"broker {hop.broker}, {how}: {matched}"

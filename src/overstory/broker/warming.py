@@ -1,0 +1,89 @@
+"""Two brokers in one process, joined by bytes instead of sockets, carry each other's events.
+
+So whoever forks brokers has loaded the kernels of links, too: else every broker of a network would do that by itself,
+and be silent meanwhile, when its first event comes or its first subscription goes.
+"""
+
+from overstory.broker.config import Config
+from overstory.broker.core import Core
+from overstory.broker.fabric import Fabric
+from overstory.broker.fast import Fast
+from overstory.broker.joining import Joining
+from overstory.broker.link import Link
+from overstory.broker.place import Place
+from overstory.broker.places import Who, neighbours_of, next_hops
+from overstory.broker.state import State
+from overstory.broker.tick import Tick
+from overstory.routing.share import Share, tree_shares
+from overstory.wire.encode import encode
+from overstory.wire.frames import Reader
+from overstory.wire.handshake import decode_hello
+from overstory.wire.packets import Asked, Connect, Packet, Publish, Subscribe, Unsubscribe
+
+FILTERS = "#?price > 2 AND name = 'a'", "#?price > 3 AND name = 'a'", "#?name LIKE 'a%' OR price < 2", "a/+"
+
+
+class Half:
+    """One of the two brokers, with a client."""
+
+    def __init__(self, number: int, shares: dict[int, Share]) -> None:
+        share, config = shares[number], Config(number=number, types={"price": "number"})
+        place = Place(share, neighbours_of(number, share), next_hops(number, shares), "plan")
+        self.state = State(config, False, 0.0, router=Joining(place, Who({}, {}), {}).router(config, 0.0))
+        self.fabric = self.state.fabric = Fabric(self.state, place)
+        self.core = Core(self.state)
+        self.tick = Tick(self.core)
+        Fast(self.fabric, self.tick)
+        self.fabric.start()
+        self.neighbour = self.fabric.neighbours[1 - number]
+        self.link = Link()
+
+    def send(self, *packets: Packet) -> None:
+        """The client sends packets."""
+        self.tick.add(self.link, b"".join(encode(packet) for packet in packets))
+
+    def turn(self) -> bytes:
+        """One turn. Returns the bytes for the other broker."""
+        while self.tick.pending:
+            self.tick.run()
+        self.core.tidy(1000)
+        self.state.dirty.clear()
+        self.fabric.run(1000)
+        self.fabric.flush()
+        return self.neighbour.data_to_send()
+
+
+def carry_between_two() -> tuple[int, int]:
+    """Has two brokers make and end subscriptions, and carry events of QoS 0 and 1. Returns how many messages a client
+    got, and about how many of them kernels did not decide."""
+    shares = tree_shares([(0, 1)], epoch=1)
+    one, other = halves = Half(0, shares), Half(1, shares)
+    hellos = [decode_hello(next(Reader().feed(half.neighbour.hello())).body) for half in halves]
+    for half, hello in zip(halves, reversed(hellos), strict=True):
+        half.fabric.up(half.neighbour.peer, half.neighbour.connect(hello, 0.0))
+    _settle(halves)
+    for half in halves:
+        half.send(Connect(f"client {half.neighbour.peer}"))
+    _settle(halves)
+    other.send(Subscribe(1, tuple(Asked(text, 1) for text in FILTERS)))
+    _settle(halves)
+    properties = {"user_properties": [("price", "4"), ("name", "a")]}
+    for qos in (0, 1, 1):
+        ids = (1, 2) if qos else (0, 0)
+        one.send(*(Publish("a/b", b"", qos, packet_id=id_, properties=properties) for id_ in ids))
+        _settle(halves)
+    other.send(Unsubscribe(2, FILTERS))
+    _settle(halves)
+    return other.state.counts.messages_out, sum(half.state.counts.plain for half in halves)
+
+
+def _settle(halves: tuple[Half, Half]) -> None:
+    """Carries bytes to and fro until there are none."""
+    moved = True
+    while moved:
+        moved = False
+        for half, there in (halves, halves[::-1]):
+            data = half.turn()
+            if data:
+                moved = True
+                there.fabric.arrived(there.neighbour, there.neighbour.receive(data, 0.0))
