@@ -59,12 +59,15 @@ def joining(state: Tamara, user: int, cluster: int, topic: int) -> float:
 
 
 @kernel
-def leaving(state: Tamara, user: int, cluster: int) -> float:
-    """What it adds if the user leaves the cluster, and subscribes directly to what it then lacks."""
+def leaving(state: Tamara, user: int, cluster: int, enough: float) -> float:
+    """What it adds if the user leaves the cluster, and subscribes directly to what it then lacks. About that it asks
+    one topic's channel after the other, until what it knows of adds up to ``enough``."""
     size = state.size[cluster] - 1
     found = -step(state.maintain, size) - state.load[cluster] * step(state.deliver, size)
     for i in range(state.width[cluster]):
         topic = state.topics[cluster, i]
+        if found >= enough:
+            break
         if state.wants[user, topic] and not brings(state, user, topic, cluster):
             state.messages[LOOK] += 2  # the user asks the topic's channel for its numbers
             found += step(state.maintain, state.fans[topic])
@@ -134,7 +137,7 @@ def lose_interest(state: Tamara, user: int, topic: int) -> None:
         for k in range(len(mine)):
             if not state.inside[mine[k], topic]:
                 continue
-            if leaving(state, user, mine[k]) < 0:
+            if leaving(state, user, mine[k], 0.0) < 0:
                 go(state, user, mine[k])
             else:
                 state.messages[NOTICE] += 1

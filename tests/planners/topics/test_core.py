@@ -93,16 +93,20 @@ def test_the_kernel_decides_as_the_state_machines(seed: int, mode: int, sampled:
 @given(seed=some.integers(0, 10**6), mode=some.sampled_from([LITERAL, RECOVERING]))
 def test_no_update_raises_the_cost_where_everyone_is_asked(seed: int, mode: int) -> None:
     """After each change the cost is at most what it was, and what the change itself asks for on top: a direct
-    subscription, or nothing."""
+    subscription, nothing, or what the new rate makes of the channels that there are."""
     draw = np.random.default_rng(seed)
     rates = draw.uniform(0.01, 0.6, TOPICS)
     system = System(USERS, rates.tolist(), tables_of(costs_of(False)), Rules(mode, sampled=EVERYONE), ROOM)
     changes = random_changes(draw, 250)
-    for kind, user, topic, _ in zip(*(column.tolist() for column in changes[1:]), strict=True):
-        if kind == RATE:
-            continue
+    for kind, user, topic, rate in zip(*(column.tolist() for column in changes[1:]), strict=True):
         before = sum(system.overall())
-        if kind == ADD:
+        if kind == RATE:
+            holding = [each for each in system.clusters.values() if topic in each.topics]
+            copies = sum(1 + len(each.members) for each in (system.topics[topic], *holding))
+            allowed = before + (rate - rates[topic]) * copies
+            rates[topic] = rate
+            system.change_rate(topic, rate)
+        elif kind == ADD:
             allowed = before if system.users[user].has(topic) else before + 1 + rates[topic]
             system.gain_interest(user, topic)
         else:

@@ -140,7 +140,7 @@ def test_every_local_estimate_is_the_full_difference(seed: int, linear_costs: bo
                 assert cost() - before == pytest.approx(told, abs=1e-9)
                 before = cost()
                 if state.size[cluster] > 1:
-                    told = tamara.leaving(state, user, cluster)
+                    told = tamara.leaving(state, user, cluster, np.inf)
                     tamara_channels.leave(state, user, cluster)
                     assert cost() - before == pytest.approx(told, abs=1e-9)
                     before = cost()

@@ -160,9 +160,9 @@ def clustering_of(state: Tamara) -> Clustering:
     )
 
 
-def replayed(state: Tamara, changes: Changes, looks: int = 1) -> Replay:
-    """Runs all changes, and looks at what it costs so many times, evenly spread over the time that they take."""
-    ends = _looks_at(changes, looks)
+def replayed(state: Tamara, changes: Changes, looks: int = 1, since: float = 0.0) -> Replay:
+    """Runs all changes, and looks at what it costs so many times, evenly spread from ``since`` to the last change."""
+    ends = _looks_at(changes, looks, since)
     costs, messages, clusters, scribe, times, updates = [], [], [], [], [], []
     start = 0
     for end, time in ends:
@@ -188,18 +188,10 @@ def replayed(state: Tamara, changes: Changes, looks: int = 1) -> Replay:
     return Replay(state, Timeline(np.array(times), tuple(costs), *counts, np.array(scribe), np.array(updates)))
 
 
-def _looks_at(changes: Changes, looks: int) -> list[tuple[int, float]]:
+def _looks_at(changes: Changes, looks: int, since: float) -> list[tuple[int, float]]:
     """How many changes have come by each look, and its time."""
-    last = float(changes.times[-1]) if len(changes.times) else 0.0
-    times = last * np.arange(1, looks + 1) / looks
+    last = float(changes.times[-1]) if len(changes.times) else since
+    times = since + (last - since) * np.arange(1, looks + 1) / looks
     ends = np.searchsorted(changes.times, times, side="right")
     ends[-1] = len(changes.times)
     return list(zip(ends.tolist(), times.tolist(), strict=True))
-
-
-def effort(timeline: Timeline, interval: float, period: float) -> float:
-    """Messages of forming and adapting clusters, relative to the overall cost over the period. An interval and the
-    period are in seconds; between two looks the cost is taken as that of the later one."""
-    before = np.concatenate([[0.0], timeline.times[:-1]])
-    spent = np.sum([cost.cost for cost in timeline.costs] * (timeline.times - before)) * (period / timeline.times[-1])
-    return float(timeline.messages[-1] / (spent / interval))

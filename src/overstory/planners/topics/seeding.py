@@ -3,7 +3,8 @@
 The online algorithm begins with the clusters that the search finds for the interests of the beginning. After each part
 of the changes but the last the search runs again, and its clusters are taken over if they are cheaper. A new cluster
 takes the channel of the old one with which it has most subscribers in common, so that these need not move: who joins or
-leaves a channel, who stays and has to hear of its new topics, and every topic that comes or goes is then a message.
+leaves a channel, who stays and has to hear of its new topics, and every topic that comes or goes is then a message. So
+is what the search has to be told: everyone's interests at the beginning, and every change of an interest or of a rate.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from overstory.kernels.tamara_state import UPDATE, Tamara, overall
+from overstory.kernels.tamara_state import NOTICE, UPDATE, Tamara, overall
 from overstory.planners.topics.clustering import Clustering
 from overstory.planners.topics.costs import Costs
 from overstory.planners.topics.demand import Demand
@@ -39,10 +40,15 @@ def seeded(before: Demand, changes: Changes, costs: Costs, rules: Rules, search:
     are ``looks`` at the cost of each part of the changes."""
     state = settled(before, costs, search(before), rules)
     parts: list[Timeline] = []
+    told, since = int(np.count_nonzero(np.diff(before.offsets))), 0.0  # messages to the search, and until when
     for number, some in enumerate(_parts(changes, CORRECTIONS + 1)):
         if number:
             state = corrected(state, costs, rules, search)
-        parts.append(replayed(state, some, looks).timeline)
+        part = replayed(state, some, looks, since).timeline
+        heard = told + np.searchsorted(some.times, part.times, side="right")
+        parts.append(part._replace(messages=part.messages + heard))
+        told, since = told + len(some.times), float(part.times[-1])
+    state.messages[NOTICE] += told
     return Replay(state, _joined(parts))
 
 

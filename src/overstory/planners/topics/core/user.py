@@ -122,12 +122,14 @@ class User:
         return found
 
     def _leaving(self, number: int) -> Machine:
-        """What it adds if she leaves the cluster and subscribes directly to what she then lacks, about which she has to
-        ask."""
+        """What it adds if she leaves the cluster and subscribes directly to what she then lacks. About that she asks
+        one topic's channel after the other, and no more once it is known not to pay."""
         costs, figures = self.world.costs, self.figures[number]
         size = figures.size - 1
         found = -step(costs.maintain, size) - figures.load * step(costs.deliver, size)
         for topic in sorted(self.clusters[number] & self.wants):
+            if found >= 0:
+                break
             if not self.has(topic, without=number):
                 about: About = yield TOPIC, topic, Look()
                 fans = about.figures.size
