@@ -26,7 +26,7 @@ def checked_filter(wanted: T) -> T:
 class Filter:
     """An immutable predicate over events, made by ``parse_filter`` and ``union``. Equal boxes make filters equal."""
 
-    __slots__ = ("_hash", "_ready", "_test", "boxes", "condition", "hulls")
+    __slots__ = ("_hash", "_ready", "_test", "_text", "boxes", "condition", "hulls")
 
     def __init__(self, condition: Condition, boxes: tuple[Box, ...]) -> None:
         self.condition = condition
@@ -34,6 +34,7 @@ class Filter:
         self._test: Test | None = None
         self._ready: Union | None = None
         self._hash: int | None = None
+        self._text: str | None = None
         self.hulls: object = None  # what ``matching.covering`` files it by, made once for all indexes that it is in
 
     def evaluate(self, attributes: Attributes) -> bool | None:
@@ -101,7 +102,9 @@ class Filter:
         return Filter, (self.condition, self.boxes)  # what is made on first use is not pickled
 
     def __str__(self) -> str:
-        return print_boxes(self.boxes)
+        if self._text is None:
+            self._text = print_boxes(self.boxes)
+        return self._text
 
     def __repr__(self) -> str:
         return f"parse_filter({str(self)!r})"

@@ -6,6 +6,7 @@ A ``Codec`` is made for the kinds of messages that two brokers exchange; whoever
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, Union
 
 import msgspec
@@ -14,6 +15,7 @@ from overstory.errors import FilterError, LinkError
 from overstory.filters import Filter, parse_filter
 
 MOST = 1 << 63  # integers of messages go into arrays of int64
+KEPT = 1 << 14  # filters that were read last: a subscription comes in many flows, with one filter
 M = TypeVar("M")
 
 
@@ -24,8 +26,9 @@ class Codec(Generic[M]):
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_text)
         self._decoder: msgspec.msgpack.Decoder[list[M]] = msgspec.msgpack.Decoder(
             list[Union[tuple(kinds)]],  # type: ignore[misc]  # noqa: UP007
-            dec_hook=_read,
+            dec_hook=self._read,
         )
+        self._parsed = lru_cache(KEPT)(parse_filter)
 
     def encode(self, messages: Sequence[M]) -> bytes:
         """The bytes of messages, in order."""
@@ -41,17 +44,16 @@ class Codec(Generic[M]):
             raise LinkError("a control message has an integer that is too large")
         return messages
 
+    def _read(self, kind: type, text: Any) -> Filter:
+        if kind is not Filter or not isinstance(text, str):
+            raise LinkError("a control message has something else where a filter is to be")
+        return self._parsed(text)
+
 
 def _text(value: Any) -> str:
     if isinstance(value, Filter):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be sent")
-
-
-def _read(kind: type, text: Any) -> Filter:
-    if kind is not Filter or not isinstance(text, str):
-        raise LinkError("a control message has something else where a filter is to be")
-    return parse_filter(text)
 
 
 def _is_too_large(value: Any) -> bool:
