@@ -10,7 +10,7 @@ from overstory.broker.packages import portion_of
 from overstory.broker.standing import Subscribed
 from overstory.control.packing import check_network, packed
 from overstory.errors import StalePlanError
-from overstory.lab.moving_live import FILTER, FIRST, WISHES, written
+from overstory.lab.moving_live import FILTER, FIRST, MAKES, OTHERS, WISHES, written
 from overstory.model.plan import Plan, read_plan
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.tables import FILTERS
@@ -62,7 +62,7 @@ def test_what_has_changed_or_is_new_is_late_and_what_has_ended_is_left_out(subje
     package, rebased = packed(*subject, 2, {0: [], 1: [live(0), live(1, "n >= 5", version=1), new]}, {})
     assert package.planned == {WISHES + FIRST: 0}
     assert (rebased.placed, rebased.late, rebased.changed) == (1, 1, 1)
-    assert rebased.ended == CLIENTS + 3 - 2  # three of the plan's clients are of another make
+    assert rebased.ended == CLIENTS + OTHERS * len(MAKES) - 2
     assert rebased.differs
 
 

@@ -33,6 +33,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: LinkLimits = LinkLimits()
     moves: MoveLimits = MoveLimits()
     preparing: float = 0.03  # the share of its time that a plan may take that is being prepared; 0: all that it takes
+    migrate: float = 0.0  # seconds between two looks for a client that would be cheaper elsewhere; 0: never
     sample: float = 0.03  # the share of what clients publish that is kept for whoever observes the network
 
 
@@ -77,6 +78,8 @@ def _check_log(config: Config, where: str) -> None:
         raise UsageError(f"{where}: log is info or warning, not '{config.log}'")
     if config.moves.rate <= 0 or config.moves.leaving < 1 or config.moves.arriving < 1:
         raise UsageError(f"{where}: rate, leaving and arriving of moves are above 0")
+    if config.migrate < 0:
+        raise UsageError(f"{where}: migrate is a time in seconds, not {config.migrate}")
     if not 0 <= config.sample <= 1:
         raise UsageError(f"{where}: sample is a share, from 0 to 1, not {config.sample}")
 

@@ -22,6 +22,7 @@ from overstory.broker.monitor import Monitor
 from overstory.broker.places import places_of, who_is_who
 from overstory.broker.process import prepare_process
 from overstory.broker.server import Server
+from overstory.broker.terrain import terrain_of
 from overstory.errors import OverstoryError
 from overstory.model.plan import read_plan
 from overstory.model.scenario import read_scenario
@@ -77,7 +78,8 @@ def child(request: Request, joinings: dict[int, Joining]) -> NoReturn:
         joining = joinings[config.number]
         place = msgspec.structs.replace(joining.place, incarnation=request.incarnation)
         addresses = {int(number): address for number, address in config.neighbours.items()}
-        code = uvloop.run(serve(config, Joining(place, joining.who, addresses)))
+        terrain = terrain_of(read_scenario(Path(config.scenario))) if config.migrate and config.scenario else None
+        code = uvloop.run(serve(config, Joining(place, joining.who, addresses, terrain)))
     except OverstoryError as error:
         print(f"overstory: {error}", file=sys.stderr, flush=True)
     finally:

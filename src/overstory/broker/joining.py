@@ -9,10 +9,12 @@ import msgspec
 
 from overstory.broker.config import Config
 from overstory.broker.fabric import Fabric, Place
+from overstory.broker.migrating import Migrating
 from overstory.broker.pacing import Pace
 from overstory.broker.peers import Peers
 from overstory.broker.places import Who, introduce, places_of, who_is_who
 from overstory.broker.state import State
+from overstory.broker.terrain import Terrain, terrain_of
 from overstory.errors import UsageError
 from overstory.model.plan import read_plan
 from overstory.model.scenario import read_scenario
@@ -29,6 +31,7 @@ class Joining(msgspec.Struct, frozen=True):
     place: Place
     who: Who
     addresses: Mapping[int, str]
+    terrain: Terrain | None = None  # if clients migrate
 
     def router(self, config: Config, now: float) -> Router:
         """The router of the broker, which knows nothing yet."""
@@ -40,6 +43,8 @@ class Joining(msgspec.Struct, frozen=True):
         """Installs the plan, and makes the broker ready to find its neighbours."""
         fabric = state.fabric = Fabric(state, self.place, state.config.window)
         fabric.pace = Pace(state.config.preparing)
+        if self.terrain is not None:
+            fabric.moving.migrating = Migrating(fabric, self.terrain, state.config.migrate)
         introduce(state, self.place, self.who)
         assert state.config.link is not None
         return Peers(fabric, state.config.link, self.addresses, wake, log)
@@ -55,7 +60,8 @@ def joining_of(config: Config) -> Joining | None:
         raise UsageError(f"the scenario {config.scenario} has no broker {config.number}")
     place = msgspec.structs.replace(places[config.number], incarnation=new_incarnation())
     addresses = {int(number): address for number, address in config.neighbours.items()}
-    return Joining(place, who_is_who(scenario, plan), addresses)
+    terrain = terrain_of(scenario) if config.migrate else None
+    return Joining(place, who_is_who(scenario, plan), addresses, terrain)
 
 
 def new_incarnation() -> int:

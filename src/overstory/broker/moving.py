@@ -32,7 +32,7 @@ PAUSE = 0.5  # seconds between two looks at subscriptions that may go on to thei
 class MovedError(ProtocolError):
     """A client is to connect elsewhere."""
 
-    def __init__(self, address: str, code: Code = Code.USE_ANOTHER_SERVER) -> None:
+    def __init__(self, address: str, code: int = Code.USE_ANOTHER_SERVER) -> None:
         super().__init__(code, f"this client is expected at {address}")
         self.address = address
 
@@ -65,11 +65,13 @@ class Moving:
         self._asked: dict[str, Asked] = {}
         self._stayed: set[str] = set()
         self._came: set[str] = set()
+        self._follows: set[str] = set()  # clients here that say that they go where they are sent
         self._ready: set[int] = set()  # subscriptions that are served here, and may go on to their flows
         self._flows: dict[int, tuple[int, ...]] = {}  # of those of clients that stayed, where they were before
         self._filled = self._looked = 0.0
         self._may = 0.0  # clients that may be asked now
         self.leaves = False  # whether this broker is left for good
+        self.migrating: Any = None  # the ``Migrating`` of this broker, if clients migrate without a coordinator
         self.went = 0  # clients that have gone where they were asked to go
         fabric.epochs.on_used.append(self._begin)
         fabric.roaming.replicas.on_answer = self._copied
@@ -120,13 +122,21 @@ class Moving:
 
     # Clients here
 
-    def ask(self, clients: dict[str, int], leaves: bool = False) -> None:
-        """Puts clients that are here into the queue of those that are asked to move."""
+    def ask(self, clients: dict[str, int], leaves: bool = False, again: bool = False) -> None:
+        """Puts clients that are here into the queue of those that are asked to move. ``leaves`` says that this broker
+        is left for good, ``again`` that they may have been asked under this plan before."""
         self.leaves = leaves
         for name, target in clients.items():
+            if again:
+                self._asked.pop(name, None)
             if name in self._state.sessions and target != self._state.config.number:
                 self._queue[name] = target
         self._pump()
+
+    def may_migrate(self, name: str, target: int) -> bool:
+        """Whether a client here would follow to another broker, and no plan wants it anywhere else."""
+        busy = name in self._queue or name in self._ways or name in self._stayed
+        return name in self._follows and not busy and self.home_of(name) in (None, target)
 
     def stop(self) -> None:
         """Asks nobody who was not asked yet."""
@@ -146,6 +156,8 @@ class Moving:
         if now - self._looked >= PAUSE:
             self._looked = now
             self._go_on()
+        if self.migrating is not None:
+            self.migrating.tick(now)
 
     def _pump(self) -> None:
         """Begins with as many of those who wait as the limits allow."""
@@ -217,6 +229,7 @@ class Moving:
     def _left(self, name: str) -> None:
         """Another broker has the session of a client."""
         way = self._ways.pop(name, None)
+        self._follows.discard(name)
         if way is not None:
             self.went += way.has_gone
             self._pump()
@@ -229,6 +242,10 @@ class Moving:
     def send_on(self, link: Link, packet: Connect) -> None:
         """Raises a ``MovedError`` if a client that has connected here, and follows, is to be elsewhere."""
         home, name = self.home_of(packet.client_id), packet.client_id
+        if FOLLOWS in packet.properties.get("user_properties", ()):
+            self._follows.add(name)
+        else:
+            self._follows.discard(name)
         if home is None or home == self._state.config.number or packet.version != MQTT_5:
             return
         epoch = self._fabric.epochs.active
@@ -237,7 +254,7 @@ class Moving:
             self._stayed.add(name)
             return
         address = self._address(home)
-        if address is not None and FOLLOWS in packet.properties.get("user_properties", ()):
+        if address is not None and name in self._follows:
             self._asked[name] = Asked(epoch, home)
             raise MovedError(address, Code.SERVER_MOVED if self.leaves else Code.USE_ANOTHER_SERVER)
 

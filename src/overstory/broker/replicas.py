@@ -305,7 +305,7 @@ class Replicas:
                 self._answer(client, copy)
                 return
         for client, original in self._originals.items():
-            if number in (original.unserved or ()):
+            if original.unserved is not None and number in original.unserved:
                 original.unserved.discard(number)
                 self._drop_if_served(client, original)
                 return

@@ -1,9 +1,10 @@
 """Clients moved between two real brokers under load: ours, which follow, and others, which do not.
 
 python -m overstory.lab.moving_live CLIENTS [QOS] moves that many of our clients to another broker and back, and says
-what was missing, what came twice, and how long the longest silence of each client was. Beside them are a few of aiomqtt
-(which is paho-mqtt underneath), if it is installed: they are asked to move, too, and come back to where they were. The
-plans are applied by a process of their own, as an operator would.
+what was missing, what came twice, and for how long each client was without a broker. Clients are in groups of up to
+50, and each event is for one group. Beside them are a few of aiomqtt and of paho-mqtt, if they are installed: they are
+asked to move, too, and come back to where they were. The plans are applied by a process of their own, as an operator
+would.
 """
 
 import asyncio
@@ -16,12 +17,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from overstory.client.bus import Bus, connect
+from overstory.client.bus import Bus, Options, connect
+from overstory.client.connection import Connection
 from overstory.client.event import Event
 from overstory.errors import DisconnectedError
 from overstory.lab.live import HOST, Network
@@ -41,13 +44,16 @@ from overstory.model.tables import (
     TREES,
     Table,
 )
+from overstory.wire.packets import ConnAck
 from overstory.wire.topics import WHERE
 
 FIRST, WISHES = 1000, 1_000_000  # the number of the first client; and what its subscription has more
-RATE = 20  # events a second, which every client wants
-FILTER = "n >= 0"
+RATE = 100  # events a second, each for one group
+GROUP = 50  # clients
+FILTER = "group = 0"  # what all clients want, if there is one group
 AROUND = 1.0  # seconds before and after
-OTHERS = 3  # clients of another make
+OTHERS = 3  # clients of each other make
+MAKES = ("aiomqtt", "paho")
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -58,7 +64,8 @@ class Moved(msgspec.Struct, frozen=True):
     missing: int
     repeated: int
     moves: int
-    silence: dict[str, float]  # milliseconds, by percentile, of the longest silence of each client; without the pace
+    silence: dict[str, float]  # milliseconds, by percentile, for which a client that moved had no broker, each time
+    delay: dict[str, float]  # milliseconds, by percentile, of the slowest event of each client
     others: int
     others_missing: int
 
@@ -70,8 +77,9 @@ def _table(table: Table, rows: Sequence[Mapping[str, object]]) -> pa.Table:
 def written(folder: Path, clients: int) -> tuple[Path, list[Path]]:
     """The scenario of two brokers, and two plans: all clients at the first, and all at the second."""
     links = [{"source": u, "target": v, "price": 1.0, "delay": 1.0} for u, v in ((0, 1), (1, 0))]
-    ids = range(FIRST, FIRST + clients + OTHERS)
-    wishes = [{"id": WISHES + id_, "client": id_, "filter": FILTER, "no_local": False} for id_ in ids]
+    ids = range(FIRST, FIRST + clients + OTHERS * len(MAKES))
+    filters = {id_: filter_of(id_, clients) for id_ in ids}
+    wishes = [{"id": WISHES + id_, "client": id_, "filter": filters[id_], "no_local": False} for id_ in ids]
     tables = {
         "brokers": _table(BROKERS, [{"id": 0}, {"id": 1}]),
         "links": _table(LINKS, links),
@@ -85,6 +93,16 @@ def written(folder: Path, clients: int) -> tuple[Path, list[Path]]:
     return folder / "scenario", [folder / "plan-0", folder / "plan-1"]
 
 
+def groups_of(clients: int) -> int:
+    """How many groups there are."""
+    return max(1, clients // GROUP)
+
+
+def filter_of(id_: int, clients: int) -> str:
+    """What a client wants."""
+    return f"group = {(id_ - FIRST) % groups_of(clients)}"
+
+
 def _plan(scenario: Scenario, ids: Sequence[int], broker: int) -> Plan:
     tables = {
         "attachments": _table(ATTACHMENTS, [{"client": id_, "broker": broker} for id_ in ids]),
@@ -95,42 +113,59 @@ def _plan(scenario: Scenario, ids: Sequence[int], broker: int) -> Plan:
     return Plan.of(Header("by hand", scenario.fingerprint, network=scenario.network_fingerprint), tables)
 
 
+class TimedBus(Bus):
+    """A bus that knows for how long it had no broker when it was sent to another one."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.silences: list[float] = []
+        self._since = 0.0
+
+    def _lost(self, error: DisconnectedError) -> None:
+        self._since = time.monotonic()
+        super()._lost(error)
+
+    async def _opened(self, made: Connection, answer: ConnAck) -> None:
+        if self._since:
+            self.silences.append(time.monotonic() - self._since)
+        await super()._opened(made, answer)
+
+
 class Reader:
     """One of our clients, and what came to it."""
 
-    def __init__(self, bus: Bus) -> None:
-        self.bus = bus
+    def __init__(self, bus: TimedBus, group: int) -> None:
+        self.bus, self.group = bus, group
         self.got: list[int] = []
-        self.times: list[float] = []
+        self.slowest = 0.0
 
     async def read(self, qos: int) -> asyncio.Task[None]:
         """Subscribes, and reads from then on."""
-        events = await self.bus.subscription(FILTER, topics="#", qos=qos)
+        events = await self.bus.subscription(f"group = {self.group}", topics="#", qos=qos)
 
         async def keep() -> None:
             async for event in events:
-                self.got.append(int(event.payload))
-                self.times.append(time.monotonic())
+                number, _, sent = event.payload.partition(b" ")
+                self.got.append(int(number))
+                self.slowest = max(self.slowest, time.monotonic() - float(sent))
 
         return asyncio.create_task(keep())
 
-    def silence(self, begin: float, end: float) -> float:
-        """The longest time between two events within a while."""
-        return float(np.diff([at for at in self.times if begin <= at <= end]).max(initial=0.0))
-
 
 @asynccontextmanager
-async def _reader(network: Network, id_: int, qos: int) -> AsyncIterator[Reader]:
+async def _reader(network: Network, id_: int, qos: int, group: int) -> AsyncIterator[Reader]:
+    bus = TimedBus(Options(HOST, network.ports[0].clients, str(id_)))
     for _ in range(200):  # until the broker listens
         try:
-            async with connect(f"mqtt://{HOST}:{network.ports[0].clients}", client_id=str(id_)) as bus:
-                reader = Reader(bus)
-                task = await reader.read(qos)
-                yield reader
-                task.cancel()
-                return
+            await bus.open()
+            break
         except DisconnectedError:
             await asyncio.sleep(0.05)
+    reader = Reader(bus, group)
+    task = await reader.read(qos)
+    yield reader
+    task.cancel()
+    await bus.close()
 
 
 async def _apply(network: Network, history: Path, plan: Path) -> None:
@@ -148,80 +183,135 @@ Apply = Callable[[Path], Awaitable[None]]
 async def move(network: Network, plans: Sequence[Path], clients: int, qos: int, apply: Apply) -> Moved:
     """Moves clients to the other broker and back while events are published to all of them."""
     async with AsyncExitStack() as stack:
-        readers = [await stack.enter_async_context(_reader(network, FIRST + n, qos)) for n in range(clients)]
-        stayers = await _others(stack, network, FIRST + clients)
+        groups = groups_of(clients)
+        readers = [
+            await stack.enter_async_context(_reader(network, FIRST + n, qos, n % groups)) for n in range(clients)
+        ]
+        stayers = await _others(stack, network, clients)
         writer = await stack.enter_async_context(connect(f"mqtt://{HOST}:{network.ports[1].clients}"))
         sent, ended = 0, asyncio.Event()
 
         async def write() -> None:
             nonlocal sent
             while not ended.is_set():
-                await writer.publish(Event("t", {"n": sent}, b"%d" % sent), qos=qos)
+                event = Event("t", {"group": sent % groups}, b"%d %f" % (sent, time.monotonic()))
+                await writer.publish(event, qos=qos)
                 sent += 1
                 await asyncio.sleep(1 / RATE)
 
         writing = asyncio.create_task(write())
         await asyncio.sleep(AROUND)
-        begin = time.monotonic()
         for plan in (plans[1], plans[0]):
             await apply(plan)
         await asyncio.sleep(AROUND)
-        end = time.monotonic()
         ended.set()
         await writing
         await asyncio.sleep(AROUND)
-        return _moved(readers, stayers, sent, (begin, end))
+        return _moved(readers, stayers, sent, groups)
 
 
-def _moved(readers: list[Reader], stayers: list[list[int]], sent: int, span: tuple[float, float]) -> Moved:
+def _moved(readers: list[Reader], stayers: list[tuple[int, list[int]]], sent: int, groups: int) -> Moved:
     counts = [Counter(reader.got) for reader in readers]
-    silences = [1000 * (reader.silence(*span) - 1 / RATE) for reader in readers]
+    silences = [1000 * silence for reader in readers for silence in reader.bus.silences]
+    delays = [1000 * reader.slowest for reader in readers]
     return Moved(
         len(readers),
         sent,
-        sum(len(range(min(found, default=0), sent)) - len(found) for found in counts),
+        sum(_missing(reader.got, reader.group, sent, groups) for reader in readers),
         sum(count - 1 for found in counts for count in found.values()),
         sum(reader.bus.moves for reader in readers),
-        {f"p{p}": round(float(np.percentile(silences, p)), 1) for p in (50, 99, 100)},
+        _percentiles(silences),
+        _percentiles(delays),
         len(stayers),
-        sum(len(range(min(got, default=0), sent)) - len(set(got)) for got in stayers),
+        sum(_missing(got, group, sent, groups) for group, got in stayers),
     )
 
 
-async def _others(stack: AsyncExitStack, network: Network, first: int) -> list[list[int]]:
-    """Clients of another make, with QoS 1, that ignore where they are sent: they connect again where they were."""
-    found: list[list[int]] = []
-    if find_spec("aiomqtt") is None:
-        return found
-    for number in range(OTHERS):
-        got: list[int] = []
-        begun = asyncio.Event()
-        task = asyncio.create_task(_stay(network.ports[0].clients, str(first + number), got, begun))
-        stack.callback(task.cancel)
-        await begun.wait()
-        found.append(got)
+def _missing(got: list[int], group: int, sent: int, groups: int) -> int:
+    """How many events of a group did not come, from the first one on that did."""
+    first = min(got, default=0)
+    return sum(number % groups == group for number in range(first, sent)) - len(set(got))
+
+
+def _percentiles(values: list[float]) -> dict[str, float]:
+    return {f"p{p}": round(float(np.percentile(values or [0.0], p)), 1) for p in (50, 99, 100)}
+
+
+async def _others(stack: AsyncExitStack, network: Network, clients: int) -> list[tuple[int, list[int]]]:
+    """Clients of other makes, with QoS 1, that ignore where they are sent: they connect again where they were. Their
+    groups, and what comes to them."""
+    found: list[tuple[int, list[int]]] = []
+    port, groups, first = network.ports[0].clients, groups_of(clients), FIRST + clients
+    for place, make in enumerate(MAKES):
+        for id_ in range(first + place * OTHERS, first + (place + 1) * OTHERS) if find_spec(make) else ():
+            got: list[int] = []
+            if make == "aiomqtt":
+                begun = asyncio.Event()
+                task = asyncio.create_task(_stay(port, str(id_), filter_of(id_, clients), got, begun))
+                stack.callback(task.cancel)
+                await begun.wait()
+            else:
+                stack.callback(await asyncio.to_thread(_paho, port, str(id_), filter_of(id_, clients), got))
+            found.append(((id_ - FIRST) % groups, got))
     return found
 
 
-async def _stay(port: int, name: str, got: list[int], begun: asyncio.Event) -> None:
-    """One such client, as its users write it: a loop that connects again."""
+async def _stay(port: int, name: str, filter_: str, got: list[int], begun: asyncio.Event) -> None:
+    """One client of aiomqtt, as its users write it: a loop that connects again."""
     import aiomqtt
+
+    properties, where = _properties(filter_)
+    version = aiomqtt.ProtocolVersion.V5
+    settings: dict[str, Any] = {"identifier": name, "protocol": version, "clean_start": False}
+    while True:
+        with suppress(aiomqtt.MqttError):
+            async with aiomqtt.Client(HOST, port, properties=properties, **settings) as client:
+                await client.subscribe("#", qos=1, properties=where)
+                begun.set()
+                async for message in client.messages:
+                    got.append(int(bytes(message.payload).partition(b" ")[0]))
+        await asyncio.sleep(0.01)
+
+
+def _paho(port: int, name: str, filter_: str, got: list[int]) -> Callable[[], object]:
+    """One client of paho-mqtt, in a thread of its own, which connects again by itself. Returns how to end it."""
+    import threading
+
+    from paho.mqtt.client import Client
+    from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+
+    properties, where = _properties(filter_)
+    begun = threading.Event()
+    client = Client(CallbackAPIVersion.VERSION2, name, protocol=MQTTProtocolVersion.MQTTv5)
+    client.reconnect_delay_set(1, 1)
+
+    def subscribe(*_: object) -> None:
+        client.subscribe("#", qos=1, properties=where)
+
+    client.on_connect = subscribe
+    client.on_subscribe = lambda *_: begun.set()
+    client.on_message = lambda _, __, message: got.append(int(bytes(message.payload).partition(b" ")[0]))
+    client.connect(HOST, port, clean_start=False, properties=properties)
+    client.loop_start()
+    begun.wait()
+
+    def end() -> None:
+        client.disconnect()
+        client.loop_stop()
+
+    return end
+
+
+def _properties(filter_: str) -> tuple[Any, Any]:
+    """Of CONNECT, and of SUBSCRIBE with a filter."""
     from paho.mqtt.packettypes import PacketTypes
     from paho.mqtt.properties import Properties
 
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     properties.SessionExpiryInterval = 1000
     where = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
-    where.UserProperty = (WHERE, FILTER)
-    settings = {"identifier": name, "protocol": aiomqtt.ProtocolVersion.V5, "clean_start": False}
-    while True:
-        with suppress(aiomqtt.MqttError):
-            async with aiomqtt.Client(HOST, port, properties=properties, **settings) as client:  # type: ignore[arg-type]
-                await client.subscribe("#", qos=1, properties=where)
-                begun.set()
-                async for message in client.messages:
-                    got.append(int(bytes(message.payload)))
-        await asyncio.sleep(0.01)
+    where.UserProperty = (WHERE, filter_)
+    return properties, where
 
 
 def main(clients: int, qos: int = 1) -> int:
