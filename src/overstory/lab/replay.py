@@ -78,8 +78,8 @@ def replay(scenario: Scenario, plan: Plan, policy: Policy, history: bool = False
         taken = time.process_time() - start
     wiring = stage.wiring
     found = [wiring.routers[broker].statistics() for broker in scenario.network.ids.tolist()]
-    entries = [np.array([each.entries for each in found]), np.array([each.entries_access for each in found])]
-    return Replayed(before, installation, wiring.counted(), *wiring.traffic(), *entries, taken)
+    entries, access = np.array([each.entries for each in found]), np.array([each.entries_access for each in found])
+    return Replayed(before, installation, wiring.counted(), *wiring.traffic(), entries, access, taken)
 
 
 @contextmanager
