@@ -19,19 +19,14 @@ def test_there_are_twenty_brokers_in_a_tree() -> None:
     assert len(topology.next_hops(0)) == 19
 
 
-def test_measured_is_simulated_on_twenty_processes() -> None:
-    found = run_live("active", FEW, 1)
-    assert found["messages"] == pytest.approx(found["predicted_messages"], rel=0.05)
-    assert found["events_on_links"] == pytest.approx(found["predicted_events_on_links"], rel=0.05)
-    assert min(found["messages"], found["events_on_links"]) > 50
-    assert found["delay_ms"] > 0
-
-
 def test_selective_pruning_stops_on_twenty_processes_where_the_simulator_stops() -> None:
     """Brokers where somebody publishes advertise: without that no broker would know where to stop."""
     found = run_live("selective", FEW._replace(events=40), 1)
     assert found["messages"] == pytest.approx(found["predicted_messages"], abs=2)
     assert found["messages"] < 20
+    assert found["events_on_links"] == pytest.approx(found["predicted_events_on_links"], rel=0.05)
+    assert found["events_on_links"] > 50
+    assert found["delay_ms"] > 0
 
 
 def test_inputs_are_drawn_by_their_seed() -> None:
