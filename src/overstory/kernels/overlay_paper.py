@@ -9,6 +9,7 @@ from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE
 from overstory.kernels.overlay_state import grow
 
+JOINED = -1.0  # instead of the price of a way, of users that have joined a tree
 SMALL = 1e-12  # instead of a price of 0, where something is divided by it
 
 
@@ -155,63 +156,50 @@ def _cheapest_ends(far: Array, least: Array, who: Array, second: Array) -> tuple
 
 
 @kernel
-def grow_to_users(prices: Array, order: Array, far: Array, users: Array, root: int, found: Array, room: Array) -> int:
+def grow_to_users(prices: Array, far: Array, root: int, found: Array, room: Array) -> int:
     """Algorithm 3, from a publisher's broker: the nearest user joins, over the broker that makes its way cheapest, and
     that broker is then part of the tree. Writes each user's broker, and returns how many brokers the tree has.
+    ``prices`` are by broker and user.
 
     Users whose broker is in the tree already change nothing for the others, so only the next user with another broker
     is looked for; whoever is nearer than that one has joined before."""
-    value = room
-    way = far[root].copy()
+    value, way = room, far[root].copy()
+    value[:] = np.inf
+    for broker in range(len(far)):
+        _come_closer(prices[broker], way[broker], broker, value, found)
     size = 1
-    for i in range(len(users)):
-        value[i] = np.inf
-        found[i] = NONE
-        for broker in order[users[i]]:
-            price = prices[users[i], broker]
-            if price >= value[i]:
-                break  # ``order`` is by price, and no way costs less than nothing
-            if price + way[broker] < value[i]:
-                value[i], found[i] = price + way[broker], broker
-    done = np.zeros(len(users), np.bool_)
     while True:
         following, least = NONE, np.inf
-        for i in range(len(users)):
-            if not done[i] and way[found[i]] > 0 and value[i] < least:
+        for i in range(len(value)):
+            if value[i] < least and value[i] != JOINED and way[found[i]] > 0:
                 following, least = i, value[i]
         if following == NONE:
             return size
-        for i in range(len(users)):
+        for i in range(len(value)):
             if value[i] <= least and way[found[i]] == 0:
-                done[i] = True
-        done[following] = True
+                value[i] = JOINED
+        joined = found[following]
+        value[following] = JOINED
         size += 1
         for broker in range(len(far)):
-            way[broker] = min(way[broker], far[found[following], broker])
-        _come_closer(prices, order, users, way, done, value, found)
+            if far[joined, broker] < way[broker]:
+                way[broker] = far[joined, broker]
+                _come_closer(prices[broker], way[broker], broker, value, found)
 
 
 @kernel
-def _come_closer(
-    prices: Array, order: Array, users: Array, way: Array, done: Array, value: Array, found: Array
-) -> None:
-    """A broker has joined the tree: users that wait may be nearer to it now. Brokers whose link alone costs a user more
-    than its way does now are not looked at."""
-    for i in range(len(users)):
-        if done[i]:
-            continue
-        for broker in order[users[i]]:
-            price = prices[users[i], broker]
-            if price >= value[i]:
-                break
-            if price + way[broker] < value[i]:
-                value[i], found[i] = price + way[broker], broker
+def _come_closer(prices: Array, way: float, broker: int, value: Array, found: Array) -> None:
+    """A way of this length leads to a broker: users to whom it is cheaper from there change to it."""
+    for i in range(len(value)):
+        total = prices[i] + way
+        nearer = total < value[i]
+        value[i] = total if nearer else value[i]
+        found[i] = broker if nearer else found[i]
 
 
 @kernel
 def vote(
     prices: Array,
-    order: Array,
     far: Array,
     users: Array,
     publishers: Array,
@@ -226,10 +214,14 @@ def vote(
         if entered[i] != NONE:
             votes[publishers[i], entered[i]] += rates[i]
             weight[entered[i]] += rates[i]
+    theirs = np.empty((len(far), len(users)))
+    for i in range(len(users)):
+        for broker in range(len(far)):
+            theirs[broker, i] = prices[users[i], broker]
     found, room = np.empty(len(users), np.int64), np.empty(len(users))
     for root in range(len(far)):
         if weight[root] > 0:
-            grow_to_users(prices, order, far, users, root, found, room)
+            grow_to_users(theirs, far, root, found, room)
             for i in range(len(users)):
                 votes[users[i], found[i]] += weight[root]
 

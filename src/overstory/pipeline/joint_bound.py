@@ -4,14 +4,20 @@ A *class* is the events that the same clients want. Whatever a plan does, an eve
 publisher's broker over a tree to the brokers of all who want it, and on to them. Three things are left out, so that a
 bound remains (a Lagrangian relaxation):
 
-1. A client has one broker for all that it publishes, but those who want a class may choose their brokers anew for each
-   class and publishing broker. What such a tree costs at least is bounded for all publishing brokers at once
-   (``kernels.joint_ascent``); then each client publishes from the broker that makes its own events cheapest.
-2. A broker may be given more than its capacity, but each byte that a client sends or gets there pays a *surcharge*, and
-   the surcharges of full capacities are taken off at the end. Any surcharges give a bound. Good ones are found by
-   subgradient steps, on trees that have a hub, from which everybody is reached along a way of its own.
-3. Nothing lifts the bound. Trees are bounded in integers, from prices that are rounded down; what follows are sums of
-   numbers that are at least 0, which err by less than ``SAFE`` allows; surcharges are taken off exactly.
+1. A client has one broker for all that it sends and gets, but in the tree of each class and publishing broker it may be
+   served by any other. There it pays a *toll* for each byte, which the tree counts as a price of access, and which the
+   client has back at the broker that it is attached to: so whoever is always served by its own broker pays nothing.
+2. What a tree costs at least, tolls included, is bounded for all publishing brokers at once (``kernels.joint_ascent``).
+   Publishers pay that; then each client is attached where what it pays is least.
+3. A broker may be given more than its capacity, but each byte that a client sends or gets there pays a *surcharge*, and
+   the surcharges of full capacities are taken off at the end.
+
+Any tolls and surcharges give a bound. Surcharges are the dual of a transportation problem; tolls begin as the prices of
+access, fall where no tree needs them, and rise where a client would not be attached anyway.
+
+Nothing lifts the bound. Trees are bounded in integers, from prices that are rounded down, and tolls are integers; what
+follows are sums of numbers that are at least 0, which err by less than ``SAFE`` allows; surcharges are taken off
+exactly.
 
 The work grows with classes, the clients of each, and the square of brokers; ``is_small`` says what is too much. There
 the cheapest access of everyone is the bound (``least_access``).
@@ -28,9 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import shortest_path
 
-from overstory.kernels.graphs import whole_prices
 from overstory.kernels.joint_ascent import NO_LINK, bounds_by_root
 from overstory.kernels.travel import terminal_sets
 from overstory.model.access import access_of
@@ -48,10 +52,17 @@ Floats = NDArray[np.float64]
 MOST_PAIRS = 1_000_000  # of a client and a broker
 MOST_ROWS = 200_000  # of the reduced log
 MOST_WORK = 2 * 10**10  # clients of all classes times the square of brokers
-SAFE = Fraction(1) - Fraction(1, 1 << 40)  # more than sums of floats can err by
+SAFE = 1.0 - 2.0**-32  # sums of a million floats that are at least 0 err by less
 DOWN = 1.0 - 2.0**-50  # a float times this is not above the exact number that it was rounded from
-STEPS, EVERY = 60, 20  # of surcharges; after so many the bound itself is worked out
-FIRST_STEP = 0.03  # relative to the price of a byte of capacity
+WHOLE_BITS = 61  # of all prices and tolls of a class together
+MOST_RAISED = 16.0  # times the highest price: no toll is higher
+ROUNDS, ROUND_WORK = (3, 8), 2 * 10**9  # at least and at most; and the work of all rounds, in the unit of MOST_WORK
+GIVEN_AWAY = 0.7  # of what a client has left at a broker, in one round
+STEPS, FIRST_STEP, SLOWER = (
+    150,
+    0.02,
+    10,
+)  # of surcharges; the first is relative to the bound
 
 
 class Classes(NamedTuple):
@@ -72,7 +83,21 @@ class Problem(NamedTuple):
     up: Floats  # by client and broker; infinite out of reach
     down: Floats
     sent: Floats  # by client: bytes
+    got: Floats
     capacity: Floats  # by broker
+    weight: Floats  # by class: bytes
+    of_entry: Ints  # by client of a class: its class
+
+    @property
+    def access(self) -> Floats:
+        """By client and broker: what all that it sends and gets costs there."""
+        known = np.isfinite(self.up) & np.isfinite(self.down)
+        up, down = np.where(known, self.up, 0.0), np.where(known, self.down, 0.0)
+        return np.where(known, up * self.sent[:, None] + down * self.got[:, None], np.inf)
+
+    @property
+    def demand(self) -> Floats:
+        return self.sent + self.got
 
 
 def is_small(scenario: Scenario) -> bool:
@@ -85,7 +110,7 @@ def joint_bound(scenario: Scenario, known: Metered, rows: pa.RecordBatch) -> Fra
     classes = classes_of(scenario, known, rows)
     if len(classes.clients) * len(scenario.network) ** 2 > MOST_WORK or not len(classes.clients):
         return Fraction(0)
-    return surcharged(_problem(scenario, classes))
+    return lagrangian(_problem(scenario, classes))
 
 
 def apart(scenario: Scenario, publishers: Ints) -> Metered:
@@ -140,83 +165,120 @@ def _problem(scenario: Scenario, classes: Classes) -> Problem:
         np.where(known, toll(clients[:, None], network.ids).prices * (prices.access * DOWN), np.inf)
         for toll in (links.up, links.down)
     )
+    count = len(classes.offsets) - 1
+    of_entry, weight = np.repeat(np.arange(count), np.diff(classes.offsets)), np.zeros(count)
+    np.add.at(weight, classes.of_row, classes.bytes)
     sent = np.bincount(classes.publisher, classes.bytes, len(clients)).astype(np.float64)
+    got = np.bincount(classes.clients, weight[of_entry], len(clients)).astype(np.float64)
     capacity = scenario.brokers.sort_by("id")["capacity"].to_numpy()
-    return Problem(classes, core, up, down, sent, np.where(np.isnan(capacity), np.inf, capacity))
+    capacity = np.where(np.isnan(capacity), np.inf, capacity)
+    return Problem(classes, core, up, down, sent, got, capacity, weight, of_entry)
 
 
-def surcharged(problem: Problem) -> Fraction:
-    """The best of the bounds under some surcharges, of which the first are none."""
-    nothing = np.zeros(len(problem.capacity))
-    best, home = bound_at(problem, nothing)
-    if not np.isfinite(problem.capacity).any():
-        return best
-    surcharge, reached = nothing, float(best)
-    for step in range(STEPS):
-        surcharge = _stepped(problem, surcharge, home, reached * FIRST_STEP / (1 + 3 * step / EVERY))
-        if step % EVERY == EVERY - 1:
-            found, home = bound_at(problem, surcharge)
-            best = max(best, found)
+class Dual(NamedTuple):
+    """A bound in the making. Any tolls and surcharges give one."""
+
+    into: Ints  # by two brokers: the price of the link into the first one from the second, in units
+    bits: int  # so many powers of two make a unit 1
+    tolls: Ints  # by entry, which is a client of a class, and broker: what a tree pays for a byte there, in units
+    highest: int  # tolls above this could add up to more than integers hold
+
+
+class Bounded(NamedTuple):
+    """What tolls come to."""
+
+    least: Floats  # by client and broker: what its access there, and trees from there, cost at least
+    spent: Ints  # the part of the tolls that the bound rests on
+
+
+def lagrangian(problem: Problem) -> Fraction:
+    """The best bound of some rounds. In each, trees are bounded, tolls that no tree needs are taken back, surcharges
+    for full brokers are chosen anew, and what clients then have left where they are not cheapest raises tolls."""
+    classes, surcharge = problem.classes, np.zeros(len(problem.capacity))
+    dual, best = _first_dual(problem), Fraction(0)
+    work = len(classes.clients) * len(surcharge) ** 2
+    for left in reversed(range(int(np.clip(ROUND_WORK // max(work, 1), *ROUNDS)))):
+        found = bounded(problem, dual)
+        surcharge = surcharges_for(problem, found.least, surcharge)
+        best = max(best, total_of(problem, found.least, np.zeros(len(surcharge))))
+        best = max(best, total_of(problem, found.least, surcharge))
+        if left:
+            dual = dual._replace(tolls=_raised(problem, dual, found, surcharge))
     return best
 
 
-def bound_at(problem: Problem, surcharge: Floats) -> tuple[Fraction, Ints]:
-    """The bound under surcharges, and the broker that each client then publishes from."""
-    classes, size = problem.classes, len(problem.capacity)
-    down = (problem.down + surcharge) * DOWN
-    whole, bits = whole_prices(np.concatenate([_finite(problem.core.T), _finite(down)]))
-    into, down_whole = np.full((size, size), NO_LINK), np.full(down.shape, NO_LINK)
-    count = int(np.isfinite(problem.core).sum())
-    into[np.isfinite(problem.core.T)], down_whole[np.isfinite(down)] = whole[:count], whole[count:]
-    trees = np.zeros((len(classes.offsets) - 1, size), np.int64)
-    bounds_by_root(into, down_whole[classes.clients], classes.offsets, trees)
-    publishing = csr_matrix(
-        (classes.bytes.astype(np.float64), (classes.publisher, classes.of_row)), (len(problem.up), len(trees))
+def _first_dual(problem: Problem) -> Dual:
+    """Tolls are the prices of access at first."""
+    size, widest = len(problem.capacity), int(np.diff(problem.classes.offsets).max(initial=0))
+    core = _finite(problem.core.T)
+    top = MOST_RAISED * max(float(core.max(initial=0.0)), float(_finite(problem.down).max(initial=0.0)))
+    bits = WHOLE_BITS - int(np.frexp(top)[1]) - int(size * size + widest * size).bit_length()
+    into = np.full((size, size), NO_LINK)
+    into[np.isfinite(problem.core.T)] = np.floor(np.ldexp(core, bits)).astype(np.int64)
+    down = np.full(problem.down.shape, NO_LINK)
+    known = np.isfinite(problem.down)
+    down[known] = np.floor(np.ldexp(problem.down[known], bits)).astype(np.int64)
+    return Dual(into, bits, down[problem.classes.clients], int(np.ldexp(top, bits)))
+
+
+def bounded(problem: Problem, dual: Dual) -> Bounded:
+    """What trees cost at least is paid by their publishers; what they pay as tolls, clients have back."""
+    classes, clients = problem.classes, len(problem.up)
+    count = len(classes.offsets) - 1
+    trees, left = np.zeros((count, len(dual.into)), np.int64), dual.tolls.copy()
+    bounds_by_root(dual.into, left, classes.offsets, trees)
+    spent = np.where(dual.tolls < NO_LINK, dual.tolls - left, NO_LINK)
+    publishing = csr_matrix((classes.bytes.astype(np.float64), (classes.publisher, classes.of_row)), (clients, count))
+    paying = csr_matrix(
+        (problem.weight[problem.of_entry], (classes.clients, np.arange(len(classes.clients)))),
+        (clients, len(classes.clients)),
     )
-    cost = publishing @ np.ldexp(trees.astype(np.float64), -bits) * DOWN
-    sends = problem.sent > 0
-    cost[sends] += (problem.up + surcharge)[sends] * problem.sent[sends, None]
-    home, least = cost.argmin(axis=1), cost.min(axis=1)
-    full = np.flatnonzero(surcharge)
-    taken_off = sum((Fraction(surcharge[at]) * Fraction(problem.capacity[at]) for at in full.tolist()), Fraction(0))
-    return Fraction(math.fsum(_finite(least))) * SAFE - taken_off, home
+    paid = publishing @ np.ldexp(trees.astype(np.float64), -dual.bits)
+    back = paying @ np.where(spent < NO_LINK, np.ldexp(spent.astype(np.float64), -dual.bits), 0.0)
+    return Bounded((problem.access + paid) * SAFE - back * (2.0 - SAFE), spent)
+
+
+def total_of(problem: Problem, least: Floats, surcharge: Floats) -> Fraction:
+    """Every client at the broker where it costs least, less the surcharges of full capacities, which are exact."""
+    at_best = _finite((least + surcharge * (problem.demand[:, None] * SAFE)).min(axis=1))
+    full = np.flatnonzero(surcharge).tolist()
+    taken_off = sum((Fraction(surcharge[at]) * Fraction(problem.capacity[at]) for at in full), Fraction(0))
+    total = Fraction(math.fsum(at_best))
+    return total - abs(total) / (1 << 40) - taken_off
+
+
+def surcharges_for(problem: Problem, least: Floats, surcharge: Floats) -> Floats:
+    """The dual of a transportation problem, by steps along subgradients: brokers that are given more than they have
+    room for become dearer, others cheaper."""
+    limited = np.isfinite(problem.capacity)
+    if not limited.any():
+        return surcharge
+    room, demand, rows = np.where(limited, problem.capacity, 0.0), problem.demand, np.arange(len(least))
+    best, reached, known = surcharge, -np.inf, np.isfinite(least).any(axis=1)
+    for step in range(STEPS):
+        dear = least + surcharge * demand[:, None]
+        at = dear.argmin(axis=1)
+        value = float(dear[rows, at][known].sum() - surcharge @ room)
+        if value > reached:
+            best, reached = surcharge, value
+        over = np.where(limited, np.bincount(at, demand, len(room)) - room, 0.0)
+        length = FIRST_STEP * abs(value) / (1 + step / SLOWER) / max(float(over @ over), 1e-300)
+        surcharge = np.maximum(surcharge + length * over, 0.0)
+    return best
+
+
+def _raised(problem: Problem, dual: Dual, found: Bounded, surcharge: Floats) -> Ints:
+    """Tolls of the next round: at brokers where a client costs more than at its best one, that much more is shared by
+    all bytes that it gets, as far as a round gives it away at once."""
+    dear = found.least + surcharge * problem.demand[:, None]
+    over = dear - np.where(np.isfinite(dear), dear, np.inf).min(axis=1, keepdims=True)
+    share = np.where(np.isfinite(over), over, 0.0) * (GIVEN_AWAY / np.maximum(problem.got, 1e-300))[:, None]
+    more = np.floor(np.minimum(np.ldexp(share, dual.bits), dual.highest)).astype(np.int64)[problem.classes.clients]
+    return np.where(found.spent < NO_LINK, np.minimum(found.spent + more, dual.highest), NO_LINK)
 
 
 def _finite(prices: Floats) -> Floats:
     return prices[np.isfinite(prices)]
-
-
-def _stepped(problem: Problem, surcharge: Floats, home: Ints, step: float) -> Floats:
-    """Surcharges after a step towards brokers that are given more than they have room for."""
-    load = _loads(problem, surcharge, home)
-    limited = np.isfinite(problem.capacity) & (problem.capacity > 0)
-    over = np.zeros(len(load))
-    over[limited] = load[limited] / problem.capacity[limited] - 1
-    price = step / problem.capacity[limited].sum() if limited.any() else 0.0
-    stepped: Floats = np.maximum(surcharge + price * over, 0.0)
-    return stepped
-
-
-def _loads(problem: Problem, surcharge: Floats, home: Ints) -> Floats:
-    """By broker the bytes of clients, if the tree of each class has a hub, and each client is reached from there along
-    the cheapest way of its own."""
-    classes, size = problem.classes, len(problem.capacity)
-    far = shortest_path(np.where(np.isfinite(problem.core), problem.core, 0.0))
-    down = problem.down + surcharge
-    over, cost = np.empty(down.shape, np.int64), np.empty(down.shape)
-    for hub in range(size):
-        ways = down + far[hub]
-        over[:, hub] = ways.argmin(axis=1)
-        cost[:, hub] = ways.min(axis=1)
-    count = len(classes.offsets) - 1
-    of_class = np.repeat(np.arange(count), np.diff(classes.offsets))
-    weight = np.bincount(classes.of_row, classes.bytes, count)
-    wanted = csr_matrix((np.ones(len(of_class)), (of_class, classes.clients)), (count, len(down)))
-    sources = csr_matrix((classes.bytes.astype(np.float64), (classes.of_row, home[classes.publisher])), (count, size))
-    hubs = (wanted @ cost * weight[:, None] + sources @ far).argmin(axis=1)
-    got = np.bincount(over[classes.clients, hubs[of_class]], weight[of_class], size)
-    load: Floats = (got + np.bincount(home, problem.sent, size)).astype(np.float64)
-    return load
 
 
 def _within_reach(scenario: Scenario, clients: Ints) -> NDArray[np.bool_]:

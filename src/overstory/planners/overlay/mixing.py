@@ -52,11 +52,10 @@ def votes_of(instance: Instance) -> Floats:
     prices, far, traffic = instance.prices, instance.ways.far, instance.traffic
     votes = np.zeros(prices.shape)
     wants, rates = instance.wants_matrix(), instance.rates_matrix()
-    order = np.argsort(prices, axis=1, kind="stable").astype(np.int32)
     for channel in range(traffic.channels):
         users, publishers = np.flatnonzero(wants[:, channel]), np.flatnonzero(rates[:, channel])
         if len(users) and len(publishers):
-            vote(prices, order, far, users, publishers, rates[publishers, channel], votes)
+            vote(prices, far, users, publishers, rates[publishers, channel], votes)
     return votes
 
 
