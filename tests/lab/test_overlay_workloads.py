@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -11,8 +12,10 @@ from overstory.filters import parse_filter
 from overstory.lab.overlay_example import TIMES, TRAFFIC, make_example
 from overstory.lab.quadratic import Quadratic, core_prices, intervals, make_quadratic
 from overstory.model.access import access_of
-from overstory.model.scenario import Scenario, read_scenario
+from overstory.model.scenario import Scenario, read_scenario, write_scenario
+from overstory.pipeline.validate import problems_of_plan
 from overstory.pipeline.workbench import Workbench
+from overstory.planners.chains import make_plan
 from overstory.planners.overlay.channels import covers_of, grid_for, texts_of
 from overstory.planners.overlay.traffic import SEEN, traffic_of
 
@@ -95,6 +98,43 @@ def test_rates_are_those_of_the_log_without_a_table_of_users_times_users(scenari
         wanted = parse_filter(filters[user])
         assert np.isclose(traffic.sent[at] * SEEN, (publishers == user).sum())
         assert np.isclose(traffic.got[at] * SEEN, sum(wanted.matches({"value": value}) for value in values.tolist()))
+
+
+def with_weight(scenario: Scenario, folder: Path) -> Scenario:
+    """The same with a second attribute, which filters speak of, too."""
+    draw = np.random.default_rng(4)
+    events = pq.read_table(scenario.events)
+    events = events.append_column("weight", pa.array(draw.integers(0, 100, events.num_rows).astype(np.float64)))
+    texts = [
+        f"{text} AND weight >= {low}"
+        for text, low in zip(scenario.subscriptions["filter"].to_pylist(), draw.integers(0, 8, 150) * 10.0, strict=True)
+    ]
+    subscriptions = scenario.subscriptions.set_column(2, "filter", pa.array(texts))
+    tables = {name: getattr(scenario, name) for name in ("brokers", "links", "clients")}
+    write_scenario(folder, scenario.settings, tables | {"subscriptions": subscriptions}, events)
+    return read_scenario(folder)
+
+
+def test_a_content_space_of_two_dimensions(scenario: Scenario, tmp_path: Path) -> None:
+    wide = with_weight(scenario, tmp_path / "wide")
+    bench = Workbench(wide)
+    traffic = traffic_of(wide, bench, 10_000, fine=True)
+    assert all("weight" in text and "value" in text for text in traffic.texts)
+    shown = bench._shown
+    rows = [
+        dict(zip(("value", "weight"), row, strict=True))
+        for row in zip(*(shown.column(name).to_pylist() for name in ("value", "weight")), strict=True)
+    ]
+    filters = dict(zip(*(wide.subscriptions[name].to_pylist() for name in ("client", "filter")), strict=True))
+    for at in range(0, len(traffic.users), 29):
+        wanted = parse_filter(filters[int(traffic.users[at])])
+        assert np.isclose(traffic.got[at] * SEEN, sum(wanted.matches(row) for row in rows))
+    costs = {}
+    for name in ("greedy-packing", "overlay-search"):
+        plan = make_plan(name, wide, bench, {"core": "steiner", "channels": 30}, 1)
+        assert problems_of_plan(wide, plan, bench.publishers(wide)) == []
+        costs[name] = bench.score(plan).cost
+    assert costs["overlay-search"] <= costs["greedy-packing"]
 
 
 @pytest.mark.parametrize("channels", [10_000, 7])
