@@ -43,6 +43,7 @@ from overstory.wire.packets import (
 PLAIN = frozenset((0x30, 0x32, 0x3A, 0x40))  # the first bytes of packets that kernels handle
 PLAIN_PUBACK = bytes((PUBACK << 4, 2))  # how one begins that says nothing but a packet identifier
 STEPS = 200  # of a long answer in one turn: some milliseconds
+LONGER = 4  # times that a step takes where there are other brokers
 
 
 class Core:
@@ -55,7 +56,7 @@ class Core:
 
     def receive(self, link: Link) -> None:
         """Handles the packets in a link's buffer, until a long answer has taken its share of this turn."""
-        steps = STEPS
+        steps = STEPS if self.state.fabric is None else STEPS // LONGER
         if link.work is not None:
             steps = self._went_on(link, steps)
         while link.buffer and link.work is None and not (link.closed or link.waits):
@@ -200,6 +201,7 @@ class Core:
 
     def tidy(self, steps: int) -> None:
         """Goes on with what nobody waits for, such as the end of a large session, for so many steps."""
+        steps = steps if self.state.fabric is None else steps // LONGER
         while self.chores and steps > 0:
             try:
                 for _ in self.chores[0]:

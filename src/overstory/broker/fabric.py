@@ -74,7 +74,8 @@ from overstory.wire.packets import MQTT_5, Publish
 
 CARRIED = "$carried"  # a column of events that no filter can ask for: the event itself
 FASTER = 20  # times that kernels are, when turns are divided
-FILED = 2000  # entries that one turn files
+FILED = 500  # entries that one turn files
+TOLD = 4  # times that a control message takes as long as an event, when turns are divided
 
 
 class Relay(msgspec.Struct, frozen=True, tag=True):
@@ -161,6 +162,7 @@ class Fabric:
         }
         self._outbox: dict[int, list[Any]] = {}  # of each neighbour: messages and bundles of events, in order
         self._inbox: deque[tuple[Neighbour, int, Raw]] = deque()
+        self._said: deque[Any] = deque()  # the control messages that are left of the first frame there
         self._unfiled = False  # entries of the forwarding table wait to be filed
         self.epochs = Epochs(self)
         self.on |= self.epochs.on
@@ -235,6 +237,8 @@ class Fabric:
         """A handshake with a neighbour is done."""
         if up.is_new:
             self._outbox[peer] = [item for item in self._outbox.pop(peer, ()) if isinstance(item, Bundle)]
+            if self._inbox and self._inbox[0][0].peer == peer:
+                self._said.clear()
             self._inbox = deque(item for item in self._inbox if item[0].peer != peer)
             self.act(self.state.router.neighbour_down(peer))
         self.act(self.state.router.neighbour_up(peer))
@@ -274,15 +278,20 @@ class Fabric:
             self.act(router.work())
             self.pace.end()
         while self._inbox and most > 0:
-            neighbour, incarnation, raw = self._inbox.popleft()
+            neighbour, incarnation, raw = self._inbox[0]
             try:
-                most -= self._handle(neighbour, raw)
+                most -= self._handle(neighbour, raw, most)
             except (LinkError, RoutingError, ProtocolError) as error:
                 self.lost += raw.kind == EVENTS
+                self._said.clear()
                 if self.on_error is not None:
                     self.on_error(neighbour, error if isinstance(error, LinkError) else LinkError(str(error)))
+            if self._said:
+                break  # the rest of the frame has its turn later
+            self._inbox.popleft()
             if incarnation == neighbour.incarnation:
                 neighbour.done(raw.number)
+        self.state.file()
         to_try = bool(self.stranding) and self.stranding.try_again(self.state.now)
         return bool(self._inbox) or (router.has_work and self.pace.may_work) or to_try or self._file_some()
 
@@ -293,23 +302,27 @@ class Fabric:
         self._unfiled = router.active is not None and router.epochs[router.active].table.file_some(FILED)
         return self._unfiled
 
-    def _handle(self, neighbour: Neighbour, raw: Raw) -> int:
-        """Handles one frame from a neighbour, and returns how much work that was."""
+    def _handle(self, neighbour: Neighbour, raw: Raw, most: int) -> int:
+        """Handles one frame from a neighbour, or so much of one with control messages. Returns how much work it was."""
         if raw.kind == EVENTS:
             return self._events(neighbour, raw)
         if raw.kind == SAFE:
             neighbour.safe_there(raw)
             return 1
         self.pace.begin()
-        said = self.codec.decode(raw.body)
-        for message in said:
+        if not self._said:
+            self._said.extend(self.codec.decode(raw.body))
+        done = 0
+        while self._said and done < most:
+            done += TOLD
+            message = self._said.popleft()
             handler = self.on.get(type(message))
             if handler is not None:
                 handler(neighbour.peer, message)
             else:
                 self.act(self.state.router.receive(neighbour.peer, message))
         self.pace.end()
-        return len(said)
+        return done
 
     # Messages
 

@@ -28,7 +28,7 @@ from overstory.routing.router import Router
 from overstory.routing.share import tree_shares
 
 SHIFT = 40  # integers are given out as (broker + 1) << SHIFT, plus a counter that survives restarts
-MOST_UNFILED = 100  # subscriptions
+MOST_UNFILED, MOST_FILED = 100, 1000  # entries that may wait to be filed, and that are filed at once
 PlannedKey = tuple[Filter, bool]  # the filter of a planned subscription, and whether it is no-local
 BLOCK = 100_000  # of that counter: so often it is noted
 MOST_ERROR, MOST_CALLS = 500, 8  # characters of a fault that are logged, and the calls that led to it
@@ -101,6 +101,13 @@ class State:
         if outputs and self.fabric is not None:
             self.fabric.act(outputs)
 
+    def is_elsewhere(self, number: int) -> bool:
+        """Whether a subscription here is one of a session that is at another broker: a copy, or one that has gone."""
+        made = self.subscriptions.get(number)
+        if made is None or not isinstance(made.holder, Session):
+            return False
+        return self.sessions.get(made.holder.client_id) is not made.holder
+
     def is_free(self, number: int) -> bool:
         """Whether this subscription came here with the plan, and its client has not made it yet."""
         home = self.router.state.homes.get(number)
@@ -135,11 +142,11 @@ class State:
         return holder.link if isinstance(holder, Session) else None
 
     def file(self) -> None:
-        """Files the subscriptions that wait for that, if they are many: the next message shall not wait for them."""
+        """Files some of the entries that wait for that, if they are many: the next message shall not wait for all."""
         active = self.router.state.active
         if active is None:
             return
-        self.router.state.epochs[active].table.file(MOST_UNFILED)
+        self.router.state.epochs[active].table.file(MOST_UNFILED, MOST_FILED)
 
     def fault(self, error: Exception, link: Link | None = None) -> None:
         """Counts and logs an error of our own. Who catches it ends the connection or the work that it came up with."""

@@ -53,7 +53,7 @@ class Filed:
 
     def file(self, most: int) -> None:
         """Files so many of the filters that wait, the oldest first."""
-        numbers = list(islice(self._waiting, most))
+        numbers = list(islice(self._waiting, max(most, 0)))
         if numbers:
             self._file(numbers, [self._waiting.pop(number) for number in numbers])
 

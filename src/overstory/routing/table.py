@@ -132,10 +132,9 @@ class Table:
         """The numbers of entries, by their numbers in the index."""
         return self._filed.numbers(places)
 
-    def file(self, most: int) -> None:
-        """Brings the index up to date if more than so many entries wait for that, so that no event waits for them."""
-        if self._filed.waiting > most:
-            _ = self._filed.index
+    def file(self, waiting: int, most: int) -> None:
+        """Files the oldest entries if more than so many wait, ``most`` of them: so no event has to wait for many."""
+        self._filed.file(min(self._filed.waiting - waiting, most))
 
     def file_some(self, most: int) -> bool:
         """Files so many of the entries that wait for that. Returns whether others are left."""
