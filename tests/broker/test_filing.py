@@ -1,7 +1,9 @@
-"""Entries that neighbours told a broker of are filed in slices, before an event comes upon all of them."""
+"""Many subscriptions at once are no long turn: control messages are handled in slices, however large their frame is,
+and entries are filed in slices, before an event comes upon all of them."""
 
 import pytest
 
+from .nets import Net
 from .test_networks import line
 
 
@@ -25,3 +27,38 @@ def test_a_broker_is_idle_once_all_entries_are_filed(monkeypatch: pytest.MonkeyP
     assert fabric.is_idle
     assert table._filed.waiting == 0
     assert len(table.index) == len(table) == 9
+
+
+def with_a_large_frame(subscriptions: int) -> Net:
+    """A broker has told its neighbour of many subscriptions in one frame, which has come."""
+    net = line()
+    client = net.brokers[2].connect("c")
+    client.subscribe(*(f"x/{number}" for number in range(subscriptions)))
+    net.step(2)
+    net.carry(2, 1)
+    return net
+
+
+def test_a_large_frame_takes_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("overstory.broker.state.MOST_UNFILED", 3)
+    net = with_a_large_frame(30)
+    fabric, table = net.brokers[1].fabric, net.brokers[1].state.router.state.epochs[1].table
+    handled, turns = fabric.neighbours[2].handled, 0
+    while len(table) < 30:
+        assert fabric.neighbours[2].handled == handled
+        fabric.run(20)
+        assert len(table) <= 5 * (turns := turns + 1)
+        assert table._filed.waiting <= 3
+    assert turns >= 6
+    net.settle()
+    assert fabric.neighbours[2].handled > handled
+    assert [len(broker.state.router.state.epochs[1].table) for broker in net.brokers.values()] == [30, 30, 30]
+
+
+def test_the_rest_of_a_frame_goes_with_the_broker_that_sent_it() -> None:
+    net = with_a_large_frame(30)
+    net.brokers[1].fabric.run(20)
+    assert 0 < len(net.brokers[1].state.router.state.epochs[1].table) < 30
+    net.restart(2, 1)
+    net.settle()
+    assert [len(broker.state.router.state.epochs[1].table) for broker in net.brokers.values()] == [0, 0, 0]
