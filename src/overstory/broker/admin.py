@@ -144,6 +144,7 @@ class Admin:
                 (active, LATE) in home.joined,
             )
             for id_, home in self._state.router.state.homes.items()
+            if not self._state.is_elsewhere(id_)
         ]
 
     def _plan(self, query: Mapping[str, str]) -> Answer:

@@ -49,7 +49,7 @@ from overstory.matching.batch import Values
 from overstory.model.plan import EVERYTHING
 from overstory.routing import messages
 from overstory.routing.frames import Frames, Header, Routed, Steered
-from overstory.routing.messages import Drained, Held, Output, Released, Send, Served
+from overstory.routing.messages import Drained, Flushed, Held, Output, Released, Send, Served
 from overstory.wire.attributes import attributes_of
 from overstory.wire.control import Codec
 from overstory.wire.decode import decode
@@ -400,6 +400,8 @@ class Fabric:
                 self.roaming.served(output.key[0])
                 self.moving.served(output.key[0])
                 self.groups.served(*output.key)
+            elif isinstance(output, Flushed):
+                self.roaming.flushed(output.key[0])
             elif isinstance(output, Drained):
                 self.epochs.has_drained(output.epoch)
             elif isinstance(output, Released):

@@ -268,12 +268,15 @@ class Moving:
             self._asked[name] = asked
         elif self.home_of(name) == self._state.config.number:
             self._came.add(name)
+        for made in self._state.sessions[name].subscriptions.values():
+            if made.number in self._expected and made.number not in self._state.unserved:
+                self._ready.add(made.number)
 
     # Their subscriptions
 
     def served(self, subscription: int) -> None:
         """The whole network serves a subscription that was made here."""
-        if subscription in self._expected:
+        if subscription in self._expected and not self._state.is_elsewhere(subscription):
             self._ready.add(subscription)
 
     def _back(self, subscription: int, flows: tuple[int, ...]) -> None:

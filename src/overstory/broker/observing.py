@@ -46,7 +46,7 @@ def observed(server: Server) -> Observed:
     found: list[Subscribed] = []
     for number, made in state.subscriptions.items():
         home = homes.get(number)
-        if home is None:
+        if home is None or state.is_elsewhere(number):
             continue
         holder = made.holder
         if isinstance(holder, Group):

@@ -28,7 +28,7 @@ import msgspec
 from overstory.broker import subscribing
 from overstory.broker.packed import Packed, Wanted, packed, restore_messages, unpacked
 from overstory.broker.promises import Promise
-from overstory.broker.session import Delivery, Session
+from overstory.broker.session import Delivery, Session, Subscription
 from overstory.broker.state import State
 from overstory.broker.subscribing import Wish
 from overstory.routing.messages import LATE
@@ -208,15 +208,19 @@ class Replicas:
             return
         state, session = self._state, original.session
         session.tee = None
-        above, session.copies = session.copies + 1, 0
         original.unserved = set()
         for made in session.subscriptions.values():
-            if made.group is None:
-                made.version += above
+            if made.group is None and not self._is_planned(made):
+                made.version += session.copies + 1
                 subscribing.enter(state, session, made)
                 if made.number in state.unserved:
                     original.unserved.add(made.number)
         self._drop_if_served(client, original)
+
+    def _is_planned(self, made: Subscription) -> bool:
+        """Whether a subscription is still in flows of the plan in use, which no copy was in."""
+        home = self._state.router.state.homes.get(made.number)
+        return home is not None and home.version == made.version and bool(self._flows_of(made.number))
 
     def end(self, client: str, session: Session | None = None) -> None:
         """The session has ended, or this one has gone elsewhere: the copy is not needed."""
@@ -230,7 +234,7 @@ class Replicas:
         if original.unserved is not None and not original.unserved:
             self._tell(original.foreign, Drop(client, original.number))
             for number, flows in original.flows.items():
-                if flows and self.on_back is not None:
+                if flows and not self._flows_of(number) and self.on_back is not None:
                     self.on_back(number, flows)
 
     def _dropped(self, broker: int, message: Dropped) -> None:

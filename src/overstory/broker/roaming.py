@@ -32,6 +32,7 @@ from overstory.kernels.nothing import NONE
 from overstory.wire.packets import Connect
 
 PATIENCE = 5.0  # seconds
+FLUSHED = 30.0  # seconds after which the subscriptions of a session that has gone end in any case
 NOBODY = NONE
 LATE = 0  # the ticket of a claim that nobody waits for any more
 
@@ -123,6 +124,15 @@ class Moving(msgspec.Struct):
     unserved: set[int]  # subscriptions
 
 
+class Flushing(msgspec.Struct):
+    """A session that has gone elsewhere, and whose subscriptions are flushed before they end here."""
+
+    owner: int
+    version: int
+    unflushed: set[int]  # subscriptions
+    until: float
+
+
 class Roaming:
     """The sessions that come to one broker and leave it, and its part of the directory."""
 
@@ -137,6 +147,7 @@ class Roaming:
         self._arriving: dict[str, Arriving] = {}
         self._moving: dict[str, Moving] = {}
         self._departed: dict[str, tuple[int, Session]] = {}  # and the version under which each has left
+        self._flushing: dict[str, Flushing] = {}
         self._tickets = LATE
         self._asked: list[tuple[int, Fetch]] = []  # for sessions that are still on their way here
         self.replicas = Replicas(state, self._tell, self._pass_on, lambda client: client not in self._departed)
@@ -201,6 +212,9 @@ class Roaming:
             if arriving.until <= now:
                 self._begin(client)
         self.replicas.tick(now)
+        for client in [client for client, flushing in self._flushing.items() if flushing.until <= now]:
+            self._flushing[client].unflushed.clear()  # a link has failed, and took the answer with it
+            self._end_if_flushed(client)
 
     def _begin(self, client: str) -> None:
         """Answers a client's CONNECT, now that its session is here, if there is one."""
@@ -417,9 +431,34 @@ class Roaming:
         return None
 
     def _leave(self, broker: int, message: Leave) -> None:
-        if self._departed.get(message.client, (0, None))[0] == message.version:
-            self._let_go(message.client)
-        self._tell(broker, Left(message.client, message.version))
+        """The new owner has everything that is published from now on. What is under way to here is passed on first."""
+        version, session = self._departed.get(message.client, (0, None))
+        if session is None or version != message.version:
+            self._tell(broker, Left(message.client, message.version))
+            return
+        numbers = {one.number for one in session.subscriptions.values() if one.group is None}
+        homes = self._state.router.state.homes
+        unflushed = {number for number in numbers if number in homes and homes[number].client == session.number}
+        self._flushing[message.client] = Flushing(broker, message.version, unflushed, self._state.now + FLUSHED)
+        for number in sorted(unflushed):
+            self._state.act(self._state.router.flush(number))
+        self._end_if_flushed(message.client)
+
+    def flushed(self, number: int) -> None:
+        """Nothing is under way to a subscription any more that has gone elsewhere."""
+        for client, flushing in list(self._flushing.items()):
+            if number in flushing.unflushed:
+                flushing.unflushed.discard(number)
+                self._end_if_flushed(client)
+
+    def _end_if_flushed(self, client: str) -> None:
+        flushing = self._flushing.get(client)
+        if flushing is None or flushing.unflushed:
+            return
+        del self._flushing[client]
+        if self._departed.get(client, (0, None))[0] == flushing.version:
+            self._let_go(client)
+        self._tell(flushing.owner, Left(client, flushing.version))
 
     def _let_go(self, client: str) -> None:
         """A session that has left need not be served here any more; nor where it was before, if it still is."""

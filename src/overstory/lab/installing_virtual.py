@@ -348,7 +348,7 @@ class Drama:
         found: dict[int, list[Member]] = {}
         for broker, made in self.network.brokers.items():
             for id_, home in made.state.router.state.homes.items():
-                if not home.planned:
+                if not home.planned and not made.state.is_elsewhere(id_):
                     member = Member(0, id_, home.client, home.filter, home.no_local, home.version)
                     found.setdefault(broker, []).append(member)
         return found

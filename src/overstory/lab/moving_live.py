@@ -1,8 +1,8 @@
 """Clients moved between two real brokers under load: ours, which follow, and others, which do not.
 
 python -m overstory.lab.moving_live CLIENTS [QOS] moves that many of our clients to another broker and back, and says
-what was missing, what came twice, and for how long each client was without a broker. Clients are in groups of up to
-50, and each event is for one group. Beside them are a few of aiomqtt and of paho-mqtt, if they are installed: they are
+what was missing, what came twice, and for how long each client was without a broker. Clients are in groups of
+ten, and each event is for one group. Beside them are a few of aiomqtt and of paho-mqtt, if they are installed: they are
 asked to move, too, and come back to where they were. The plans are applied by a process of their own, as an operator
 would.
 """
@@ -49,7 +49,7 @@ from overstory.wire.topics import WHERE
 
 FIRST, WISHES = 1000, 1_000_000  # the number of the first client; and what its subscription has more
 RATE = 100  # events a second, each for one group
-GROUP = 50  # clients
+GROUP = 10  # clients
 FILTER = "group = 0"  # what all clients want, if there is one group
 AROUND = 1.0  # seconds before and after
 OTHERS = 3  # clients of each other make

@@ -19,6 +19,7 @@ from overstory.wire.packets import (
     Asked,
     ConnAck,
     Connect,
+    Disconnect,
     Packet,
     Publish,
     SubAck,
@@ -48,6 +49,7 @@ class Steady:
         self.acknowledged: list[tuple[int, int]] = []  # QoS and number, in the order of the acknowledgements
         self.came: list[tuple[str, int]] = []  # topic and number of events, in the order in which they came
         self.republished: set[int] = set()
+        self.sent_to: str | None = None  # the broker that it was told to go to
         self.inflight: dict[int, Outgoing] = {}
         self._received: set[int] = set()  # packet identifiers of QoS 2 that came and are not released
         self._next_id = 1
@@ -84,6 +86,8 @@ class Steady:
                 self.is_subscribed = True
             elif isinstance(packet, Publish):
                 answers += self._take(packet)
+            elif isinstance(packet, Disconnect):
+                self.sent_to = packet.properties.get("server_reference")
             elif isinstance(packet, Ack):
                 answers += self._answered(packet)
         return b"".join(map(encode, answers))

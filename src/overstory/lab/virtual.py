@@ -235,6 +235,20 @@ class VirtualNetwork:
         """A client is at a broker from now on. It connects whenever it has no connection."""
         self.clients.append(Attached(client, broker))
 
+    def broker_of(self, client: Steady) -> int:
+        """Where a client is."""
+        return next(broker for one, broker in self.clients if one is client)
+
+    def reattach(self, client: Steady, broker: int) -> None:
+        """A client goes to another broker."""
+        at = self.broker_of(client)
+        link = self._links.pop(client.name, None)
+        if link is not None and at in self.brokers:
+            self.brokers[at].tick.forget(link)
+            self.brokers[at].core.lost(link)
+        client.is_connected = False
+        self.clients = [Attached(one, broker if one is client else here) for one, here in self.clients]
+
     def publish(self, client: Steady, topic: str, number: int, qos: int) -> None:
         """A client publishes an event, now or when it is connected."""
         data = client.publish(topic, number, qos)

@@ -298,6 +298,12 @@ class Acknowledge(msgspec.Struct, frozen=True):
     key: Key
 
 
+class Flushed(msgspec.Struct, frozen=True):
+    """No event comes any more, in the flows that a subscription was in, that was published before it was flushed."""
+
+    key: Key
+
+
 class Served(msgspec.Struct, frozen=True):
     """The whole network serves the subscription: every event that enters anywhere from now on, and matches, comes."""
 
@@ -327,4 +333,4 @@ class Released(NamedTuple):
     routed: Routed
 
 
-Output: TypeAlias = Send | Acknowledge | Served | Held | Drained | Released
+Output: TypeAlias = Send | Acknowledge | Served | Flushed | Held | Drained | Released

@@ -21,6 +21,10 @@ say how many they have sent to the gateway. The host flushes once more, with the
 many have come, and says how many it has sent to the host. In step 2 the probe goes through the region; from the gateway
 another one goes through the tree of the flow above, behind the summary of the region.
 
+A subscription that another broker has taken over, under a higher version, is *flushed* before it ends here: all flows
+that it is in, but the late one. The newer version is in the late flow, and what the older one gets there has come
+before the host hears of the newer one. After the flushes, no event comes that the newer version can have missed.
+
 If a link fails, the echoes that were to come over it are lost. An attempt that has not ended within two leases is given
 up, and its step begins again; events that were counted and did not come by then were lost. The host still remembers the
 events that the subscription got meanwhile. A neighbour that has been away for two leases is waited for no longer: its
@@ -37,7 +41,7 @@ from overstory.errors import RoutingError, UnknownTreeError
 from overstory.filters import Filter, parse_filter
 from overstory.routing.epoch import Epoch
 from overstory.routing.frames import Frames, Routed
-from overstory.routing.messages import LATE, Attempt, Echo, Flush, Key, Output, Probe, Send
+from overstory.routing.messages import LATE, Attempt, Echo, Flush, Flushed, Key, Output, Probe, Send
 from overstory.routing.regions import above
 from overstory.routing.state import State
 from overstory.routing.table import NONE
@@ -46,11 +50,14 @@ Move = tuple[int, Key]  # the epoch, the subscription
 Round = tuple[int, Attempt, int]  # the epoch, the attempt, the flow that is flushed
 
 
+LAST = 4
+
+
 class Moving(msgspec.Struct):
     """A subscription on the move, as its host knows it."""
 
     targets: tuple[int, ...]  # the flows that the subscription moves to
-    step: int = 1  # of the three above
+    step: int = 1  # of the three above; LAST: it is flushed before it ends
     attempt: int = 0
     since: float = 0.0  # when the attempt began
     flushing: set[int] = msgspec.field(default_factory=set)  # flows whose echoes have not all come
@@ -102,6 +109,25 @@ class Moves:
         self._moving.setdefault(move, Moving(targets))
         return self._begin(move)
 
+    def flush(self, id_: int) -> list[Output]:
+        """Flushes all flows but the late one that a subscription is in. An output ``Flushed`` follows."""
+        state = self._state
+        home = state.homes.get(id_)
+        if home is None:
+            return []
+        key, outputs = (id_, home.version), list[Output]()
+        flows: dict[int, set[int]] = {}
+        for number, flow in home.joined:
+            if flow != LATE and number in state.epochs:
+                flows.setdefault(number, set()).add(flow)
+        for number, joined in sorted(flows.items()):
+            moving = self._moving.setdefault((number, key), Moving(()))
+            moving.targets, moving.step = tuple(sorted(joined)), LAST
+        for number in sorted(flows):
+            if (number, key) in self._moving:
+                outputs += self._begin((number, key))
+        return outputs if flows else [Flushed(key)]
+
     def _check(self, number: int, id_: int, wanted: Filter, targets: tuple[int, ...]) -> None:
         """Raises a ``RoutingError`` if these flows of the epoch cannot serve a subscription, each event once."""
         epoch, broker = self._state.epochs[number], self._state.broker
@@ -143,9 +169,10 @@ class Moves:
         """Ends the present step and begins the next one, if there is one."""
         moving, (number, key) = self._moving[move], move
         home = self._state.homes.get(key[0])
-        if moving.step == 3 or home is None or home.version != key[1]:  # over, or the subscription has gone
+        if moving.step >= 3 or home is None or home.version != key[1]:  # over, or the subscription has gone
             del self._moving[move]
-            return []
+            is_last = moving.step == LAST and not any(one[1] == key for one in self._moving)
+            return [Flushed(key)] if is_last else []
         outputs: list[Output] = []
         if moving.step == 1:
             epoch = self._state.epochs[number]

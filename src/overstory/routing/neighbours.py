@@ -107,7 +107,8 @@ def gated(state: State, peer: int, message: Gate) -> list[Output]:
 
 
 def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
-    """A neighbour's subscription goes on. If it is a newer version of one that a client has here, that one ends."""
+    """A neighbour's subscription goes on. If it is a newer version of a late one that a client has here, that one
+    ends."""
     flow = _flow(state, message)
     if flow.knows_subscription(peer, message.key, message.filter):
         return []
@@ -122,7 +123,8 @@ def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
     outputs = state.messages(message.epoch, message.flow, orders)
     outputs += state.join_now(message.key[0])
     home = state.homes.get(message.key[0])
-    if home is not None and home.version < message.key[1]:  # its client has subscribed again elsewhere
+    is_late = home is not None and all(flow == LATE for _, flow in home.joined)
+    if home is not None and is_late and home.version < message.key[1]:  # its client has subscribed again elsewhere
         del state.homes[message.key[0]]
         state.end(message.key[0], message.key[1] - 1)
         outputs += state.leave_all(message.key[0], home)

@@ -15,8 +15,9 @@ What may be relied on:
    first. Once the epoch is installed, the neighbour is asked to begin again. Until it begins, its messages of that
    epoch do not count, except for answers to what this broker has told it.
 5. A subscription whose id comes with a higher version replaces the older version at this broker. A host that hears of
-   a newer version elsewhere ends its own. It may never hear of the newer version, if another subscription covers that
-   one on the way. So whoever moves a client unsubscribes it at its old broker.
+   a newer version elsewhere ends its own, if that is only in the late flow. It may never hear of the newer version, if
+   another subscription covers that one on the way; and in other flows events may still be under way to it. So whoever
+   moves a client flushes its subscription at the old broker (``flush``), and unsubscribes it there.
 6. A neighbour that is down is told nothing. The subscriptions and advertisements that it sent stay for two leases.
    When the neighbour is up again, the two compare what they know by digests, and only the differences are told.
 7. A broker that restarts comes with a higher incarnation. It installs every epoch that others may still have, and then
@@ -359,6 +360,11 @@ class Router:
         del self.state.homes[id_]
         self._service.ended(id_)
         return before + self.state.leave_all(id_, home)
+
+    def flush(self, id_: int) -> list[Output]:
+        """Flushes the flows of a subscription that another broker has taken over. An output ``Flushed`` says that it
+        can be ended here without losing an event."""
+        return self._moves.flush(id_)
 
     def move(self, id_: int, *flows: int) -> list[Output]:
         """Moves a subscription from the late flow to one or more that together carry every event that it wants.
