@@ -31,6 +31,7 @@ from overstory.topics.flushing import taken
 GROUP = 12  # topics that are wanted together
 SUBSCRIPTION, INTERVAL = 20.0, 10.0  # the coordinator's prices: dear enough for clusters to form
 AT_ONCE = 50  # connections that are made together
+EVERY = 9  # a plain twin for every ninth subscriber; of four servers each has some
 RUNS = "the coordinator runs"
 SETTLE = 1.5  # seconds for handovers at the end of a round
 OPTIONS: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.1}
@@ -199,7 +200,7 @@ class Run:
             some = homes[first : first + AT_ONCE]
             self.people += await asyncio.gather(*(self._person(self._client(), home) for home in some))
         if size.kill_server and size.layer:
-            self.twins = list(await asyncio.gather(*(self._person(Plain(), home) for home in homes[::10])))
+            self.twins = list(await asyncio.gather(*(self._person(Plain(), home) for home in homes[::EVERY])))
         for home in range(size.publishers):
             client = self._client()
             await client.connect(self._urls(home), error_cb=_quiet, **OPTIONS)
@@ -208,7 +209,7 @@ class Run:
         for first in range(0, len(homes), AT_ONCE):
             pairs = zip(self.people[first : first + AT_ONCE], wanted[first : first + AT_ONCE], strict=True)
             await asyncio.gather(*(self._subscribed(person, topics, ears) for person, topics in pairs))
-        for twin, topics in zip(self.twins, wanted[::10], strict=False):  # there may be no twins
+        for twin, topics in zip(self.twins, wanted[::EVERY], strict=False):  # there may be no twins
             for topic, window in await twin.subscribe(topics):
                 window.after = list(self.published[topic])
             await taken(twin.client)
