@@ -41,9 +41,11 @@ class Marks:
 
     def hold(self, event: int, is_open: IsOpen) -> None:
         """An event is open for as long as a function says so."""
-        late = [self._open.pop() for _ in range(len(self._open)) if self._open and self._open[-1][0] > event]
+        later = []
+        while self._open and self._open[-1][0] > event:  # most often there is none
+            later.append(self._open.pop())
         self._open.append((event, is_open))
-        self._open.extend(reversed(late))
+        self._open.extend(reversed(later))
 
     def begin(self) -> None:
         """Another epoch is in use. What was published before is on other trees."""
