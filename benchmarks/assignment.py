@@ -123,18 +123,38 @@ def speed(quick: bool) -> Iterator[Measurement]:
     """Seconds by the number of subscribers, one level and several, and the memory of all of it."""
     for subscribers in (300, 600) if quick else (10_000, 100_000, 1_000_000):
         for levels in ("one", "several"):
-            sizes = {"brokers": 8 if levels == "one" else 40, "events": 1000, "load": 4.0} if quick else {}
-            problem, read = problem_for(workload("HL", levels, "loose", subscribers=subscribers, **sizes))
-            label = f"{subscribers:,} subscribers, {levels}"
-            yield Measurement("assignment-speed", f"{label}, reading", read, unit="s")
-            for name in list(BARS)[: 3 if levels == "one" and not quick else 2]:
-                began = time.perf_counter()
-                _run(name, problem, 1 if quick else EFFORT)
-                bar = BARS[name] if subscribers == 1_000_000 else None
-                took = time.perf_counter() - began
-                yield Measurement("assignment-speed", f"{label}, {name}", took, bar=bar, unit="s")
+            yield from _timed(subscribers, levels, ("gr-star", "assignment-search"), quick)
+    yield _memory("assignment-speed")
+
+
+def slp_speed(quick: bool) -> Iterator[Measurement]:
+    """Seconds of the linear-programming planner, with reading the problem, by the number of subscribers."""
+    for subscribers in (300,) if quick else (10_000, 100_000, 1_000_000):
+        yield from _timed(subscribers, "one", () if quick else ("slp1",), quick)
+    yield _memory("assignment-speed")
+
+
+def ten_million(quick: bool) -> Iterator[Measurement]:
+    """Offline greedy, and reading the problem, with ten million subscribers."""
+    yield from _timed(900 if quick else 10_000_000, "one", ("gr-star",), quick)
+    yield _memory("assignment-speed", bar=None)
+
+
+def _timed(subscribers: int, levels: str, planners: tuple[str, ...], quick: bool) -> Iterator[Measurement]:
+    sizes = {"brokers": 8 if levels == "one" else 40, "events": 1000, "load": 4.0} if quick else {}
+    problem, read = problem_for(workload("HL", levels, "loose", subscribers=subscribers, **sizes))
+    label = f"{subscribers:,} subscribers, {levels}"
+    yield Measurement("assignment-speed", f"{label}, reading", read, unit="s")
+    for name in planners:
+        began = time.perf_counter()
+        _run(name, problem, 1 if quick else EFFORT)
+        bar = BARS[name] if subscribers == 1_000_000 else None
+        yield Measurement("assignment-speed", f"{label}, {name}", time.perf_counter() - began, bar=bar, unit="s")
+
+
+def _memory(subject: str, bar: float | None = 6.0) -> Measurement:
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / GIGABYTE
-    yield Measurement("assignment-speed", "memory at most", used, bar=6.0, unit="GB")
+    return Measurement(subject, "memory at most", used, bar=bar, unit="GB")
 
 
 def _run(name: str, problem: Problem, effort: int) -> None:

@@ -56,6 +56,8 @@ SUBJECTS: dict[str, Subject] = {
     "assignment": assignment.quality,
     "assignment-oracles": assignment.oracles,
     "assignment-speed": assignment.speed,
+    "assignment-slp-speed": assignment.slp_speed,
+    "assignment-ten-million": assignment.ten_million,
     "assignment-online": assignment.online,
     "route-subscribe": routing.subscribe,
     "route-publish": routing.publish,

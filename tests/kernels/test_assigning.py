@@ -10,12 +10,12 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from overstory.kernels import greedy, ruining
-from overstory.kernels.enlarging import Filters, grown_for, let_in, let_in_path, no_filters, path_cost
+from overstory.kernels.enlarging import Filters, grown_for, least_added, let_in, let_in_path, no_filters, path_cost
 from overstory.kernels.fitting import fit, shrunk
 from overstory.kernels.greedy import Ground, State
 from overstory.kernels.reserving import Ahead, reserve
 from overstory.kernels.ruining import Items, Reach
-from overstory.kernels.volumes import union_weight
+from overstory.kernels.volumes import coarse_of, union_weight, weight_at_least
 
 SIDE = 9
 FEWER = settings(max_examples=30)
@@ -27,7 +27,7 @@ def boxes(draw: st.DrawFn, least: int = 1, most: int = 6) -> np.ndarray:
     for _ in range(draw(st.integers(least, most))):
         ends = [sorted(draw(st.lists(st.integers(0, SIDE), min_size=2, max_size=2, unique=True))) for _ in range(2)]
         found.append([*ends[0], *ends[1]])
-    return np.array(found, np.int64)
+    return np.array(found, np.int64).reshape(-1, 4)
 
 
 def sums_of(seed: int) -> np.ndarray:
@@ -81,6 +81,35 @@ def test_a_box_is_let_in_the_cheapest_way(some: np.ndarray, one: np.ndarray, see
         assert any(np.array_equal(plain_hull(mine, box), mine) for mine in after)
 
 
+@given(boxes(least=0, most=6), boxes(most=1), st.integers(0, 5), st.integers(0, 60), st.integers(0, 2))
+def test_what_adds_too_much_is_above_what_is_allowed(
+    some: np.ndarray, one: np.ndarray, seed: int, most: int, more: int
+) -> None:
+    sums, alpha = sums_of(seed), max(len(some) + more, 1)
+    room = np.zeros((alpha, 4), np.int64)
+    room[: len(some)] = some
+    before, grown = plain_weight(sums, some), grown_for(alpha)
+    whole = least_added(sums, coarse_of(sums), room, len(some), before, one[0], grown, np.inf)[0]
+    part = least_added(sums, coarse_of(sums), room, len(some), before, one[0], grown, float(most))[0]
+    assert whole == plain_let_in(sums, some, one[0], alpha)
+    assert part == whole if whole <= most else part > most
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coarse_sums_tell_what_a_box_weighs_at_least(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    sums = np.zeros((71, 45))
+    sums[1:, 1:] = draw.integers(0, 5, (70, 44)).cumsum(0).cumsum(1)
+    coarse, near = coarse_of(sums), 0
+    for _ in range(300):
+        x, y = np.sort(draw.choice(71, 2, replace=False)), np.sort(draw.choice(45, 2, replace=False))
+        box = np.array([[*x, *y]])
+        at_least, whole = weight_at_least(coarse, *box[0].tolist()), union_weight(sums, box, 1)
+        assert 0 <= at_least <= whole
+        near += at_least > 0.3 * whole
+    assert near > 10
+
+
 @given(boxes(least=1, most=12), st.integers(1, 4), st.integers(0, 5))
 def test_fitted_boxes_hold_everything_and_are_few(some: np.ndarray, most: int, seed: int) -> None:
     sums = sums_of(seed)
@@ -104,6 +133,7 @@ def instance(seed: int, leaves: int = 3, classes: int = 4, count: int = 14) -> t
     capacity = draw.multinomial(count + 2, np.ones(leaves) / leaves)
     ground = Ground(
         sums_of(seed),
+        coarse_of(sums_of(seed)),
         np.ones(leaves),
         np.full(leaves, -1),
         rectangles,
@@ -141,12 +171,13 @@ def plain_gr_star(ground: Ground, rectangle: np.ndarray, which: np.ndarray) -> n
             continue
         box = ground.rectangles[rectangle[one]]
         costs = {leaf: plain_let_in(ground.sums, filters[leaf], box, 2) for leaf in mine}
-        leaf = min(mine, key=lambda leaf: (costs[leaf], load[leaf], leaf))
+        changed = {leaf: not any(np.array_equal(plain_hull(had, box), had) for had in filters[leaf]) for leaf in mine}
+        leaf = min(mine, key=lambda leaf: (costs[leaf], changed[leaf], load[leaf], leaf))
         grown, room = grown_for(2), np.zeros((2, 4), np.int64)
         room[: len(filters[leaf])] = filters[leaf]
         before = plain_weight(ground.sums, filters[leaf])
-        _, count, changed = let_in(ground.sums, room, len(filters[leaf]), before, box, grown)
-        filters[leaf] = grown.boxes[:count].copy() if changed else filters[leaf]
+        _, count, new = let_in(ground.sums, room, len(filters[leaf]), before, box, grown)
+        filters[leaf] = grown.boxes[:count].copy() if new else filters[leaf]
         load[leaf] += 1
         found[one] = leaf
     return found
@@ -254,7 +285,10 @@ def test_filters_stay_nested_and_a_path_costs_at_least_what_a_leaf_does(seed: in
     for _ in range(12):
         leaf, box = int(draw.integers(4)), ground.rectangles[draw.integers(6)]
         alone = let_in(ground.sums, filters.boxes[leaf], filters.counts[leaf], filters.weights[leaf], box, grown)[0]
-        assert path_cost(ground.sums, ground.prices, ground.parent, filters, leaf, box, grown) >= alone
+        assert (
+            path_cost(ground.sums, ground.coarse, ground.prices, ground.parent, filters, leaf, box, grown, np.inf)
+            >= alone
+        )
         let_in_path(ground.sums, ground.parent, filters, leaf, box, grown)
         assert holds_all(filters, leaf, box)
         check_nested(ground, filters)

@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.kernels.borrowing import borrowing
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE
-from overstory.kernels.volumes import holds, hull, union_weight
+from overstory.kernels.volumes import holds, hull, union_weight, weight, weight_at_least, weight_of, weight_of_three
+
+HELD = -2  # instead of the number of a box: one of them holds what is let in
 
 
 class Filters(NamedTuple):
@@ -31,10 +34,11 @@ class Grown(NamedTuple):
     boxes: Array  # those of the filter afterwards
     changed: Array  # of these the ones that are new or larger
     trial: Array
+    wanted: Array  # two boxes on their way up
 
 
 def grown_for(alpha: int) -> Grown:
-    return Grown(np.empty((alpha, 4), np.int64), np.empty((2, 4), np.int64), np.empty((alpha, 4), np.int64))
+    return Grown(*(np.empty((count, 4), np.int64) for count in (alpha, 2, alpha, 2)))
 
 
 def no_filters(nodes: int, alpha: int) -> Filters:
@@ -45,91 +49,173 @@ def no_filters(nodes: int, alpha: int) -> Filters:
 def let_in(sums: Array, boxes: Array, count: int, before: float, box: Array, grown: Grown) -> tuple[float, int, int]:
     """The least added weight that lets a box into a filter, how many boxes it has then, and how many of them changed:
     they are in ``grown``."""
-    alpha = len(boxes)
-    for at in range(count):
-        if holds(boxes[at], box):
-            return 0.0, count, 0
-    best, one, other = np.inf, NONE, NONE
-    grown.trial[:count] = boxes[:count]
-    if count < alpha:
-        grown.trial[count] = box
-        best = union_weight(sums, grown.trial, count + 1) - before
-    for at in range(count):
-        hull(boxes[at], box, grown.trial[at])
-        added = union_weight(sums, grown.trial, count) - before
-        if added < best:
-            best, one = added, at
-        grown.trial[at] = boxes[at]
-    if count == alpha:
-        best, one, other = _joined(sums, boxes, count, before, box, grown, best, one)
-    return best, _written(boxes, count, box, one, other, grown), 2 if other != NONE else 1
+    added, one, other = least_added(sums, sums[:0], boxes, count, before, box, grown, np.inf)
+    if added == 0.0 and one == HELD:
+        return 0.0, count, 0
+    return added, _written(boxes, count, box, one, other, grown), 2 if other != NONE else 1
 
 
-@kernel
-def _joined(
-    sums: Array, boxes: Array, count: int, before: float, box: Array, grown: Grown, best: float, one: int
+@borrowing
+def least_added(
+    sums: Array, coarse: Array, boxes: Array, count: int, before: float, box: Array, grown: Grown, most: float
 ) -> tuple[float, int, int]:
-    """The best of two boxes joined to make room for a new one, if that is better than the best so far."""
-    other = NONE
+    """The least added weight that lets a box into a filter, and how: HELD if nothing changes, NONE for a new box, else
+    the number of the box that is enlarged; a second number is that of the box that the first is joined with. What adds
+    more than ``most`` need not be looked at: the result is then some number above it. ``coarse`` are the sums of every
+    COARSE-th cell, which tell that in few and near numbers; without rows they tell nothing."""
+    for at in range(count):
+        if boxes[at, 0] <= box[0] and boxes[at, 1] >= box[1] and boxes[at, 2] <= box[2] and boxes[at, 3] >= box[3]:
+            return 0.0, HELD, NONE
+    if len(boxes) <= 3:
+        return _added_to_few(sums, coarse, boxes, count, before, box[0], box[1], box[2], box[3], most)
+    return _added_to_many(sums, boxes, count, before, box, grown, most)
+
+
+@borrowing
+def _added_to_few(
+    sums: Array, coarse: Array, boxes: Array, count: int, before: float, b0: int, b1: int, b2: int, b3: int, most: float
+) -> tuple[float, int, int]:
+    """Of filters of at most three boxes. To enlarge a box instead of adding one is never cheaper, and no union weighs
+    less than one of its boxes, so that most ways are soon out of the question."""
+    e0, e1, e2, e3 = 0, 0, 0, 0  # the box that is neither of the two looked at
+    if count < len(boxes):
+        f0, f1, f2, f3 = 0, 0, 0, 0
+        if count > 0:
+            e0, e1, e2, e3 = boxes[0, 0], boxes[0, 1], boxes[0, 2], boxes[0, 3]
+        if count > 1:
+            f0, f1, f2, f3 = boxes[1, 0], boxes[1, 1], boxes[1, 2], boxes[1, 3]
+        return weight_of_three(sums, b0, b1, b2, b3, e0, e1, e2, e3, f0, f1, f2, f3) - before, NONE, NONE
+    best, one, other, limit = np.inf, NONE, NONE, before + most
     for first in range(count):
-        for second in range(first + 1, count):
-            hull(boxes[first], boxes[second], grown.trial[first])
-            grown.trial[second] = box
-            added = union_weight(sums, grown.trial, count) - before
+        a0, a1, a2, a3 = boxes[first, 0], boxes[first, 1], boxes[first, 2], boxes[first, 3]
+        h0, h1, h2, h3 = min(a0, b0), max(a1, b1), min(a2, b2), max(a3, b3)
+        second, third = (first + 1) % 3, (first + 2) % 3
+        c0, c1, c2, c3 = 0, 0, 0, 0
+        if second < count:
+            c0, c1, c2, c3 = boxes[second, 0], boxes[second, 1], boxes[second, 2], boxes[second, 3]
+        e0, e1, e2, e3 = 0, 0, 0, 0
+        if third < count:
+            e0, e1, e2, e3 = boxes[third, 0], boxes[third, 1], boxes[third, 2], boxes[third, 3]
+        if weight_at_least(coarse, h0, h1, h2, h3) <= limit and weight(sums, h0, h1, h2, h3) <= limit:
+            added = weight_of_three(sums, h0, h1, h2, h3, c0, c1, c2, c3, e0, e1, e2, e3) - before
             if added < best:
-                best, one, other = added, first, second
-            grown.trial[second] = boxes[second]
-        grown.trial[first] = boxes[first]
+                best, one, other, limit = added, first, NONE, min(limit, before + added)
+        if second < count and (count == 3 or first == 0):
+            h0, h1, h2, h3 = min(a0, c0), max(a1, c1), min(a2, c2), max(a3, c3)
+            if weight_at_least(coarse, h0, h1, h2, h3) <= limit and weight(sums, h0, h1, h2, h3) <= limit:
+                added = weight_of_three(sums, h0, h1, h2, h3, e0, e1, e2, e3, b0, b1, b2, b3) - before
+                if added < best:
+                    best, one, other, limit = added, first, second, min(limit, before + added)
     return best, one, other
 
 
-@kernel
+@borrowing
+def _added_to_many(
+    sums: Array, boxes: Array, count: int, before: float, box: Array, grown: Grown, most: float
+) -> tuple[float, int, int]:
+    """As of few boxes, of any number of them."""
+    best, one, other, trial, limit = np.inf, NONE, NONE, grown.trial, before + most
+    for at in range(count):
+        _set(trial[at], boxes[at])
+    if count < len(boxes):
+        _set(trial[count], box)
+        return union_weight(sums, trial, count + 1) - before, NONE, NONE
+    for first in range(count):
+        hull(boxes[first], box, trial[first])
+        if weight_of(sums, trial[first]) <= limit:
+            added = union_weight(sums, trial, count) - before
+            if added < best:
+                best, one, other, limit = added, first, NONE, min(limit, before + added)
+        for second in range(first + 1, count):
+            hull(boxes[first], boxes[second], trial[first])
+            if weight_of(sums, trial[first]) <= limit:
+                _set(trial[second], box)
+                added = union_weight(sums, trial, count) - before
+                if added < best:
+                    best, one, other, limit = added, first, second, min(limit, before + added)
+                _set(trial[second], boxes[second])
+        _set(trial[first], boxes[first])
+    return best, one, other
+
+
+@borrowing
+def _set(box: Array, other: Array) -> None:
+    for end in range(4):
+        box[end] = other[end]
+
+
+@borrowing
 def _written(boxes: Array, count: int, box: Array, one: int, other: int, grown: Grown) -> int:
-    grown.boxes[:count] = boxes[:count]
+    for at in range(count):
+        _set(grown.boxes[at], boxes[at])
     if one == NONE:
-        grown.boxes[count] = box
-        grown.changed[0] = box
+        _set(grown.boxes[count], box)
+        _set(grown.changed[0], box)
         return count + 1
     if other == NONE:
         hull(boxes[one], box, grown.boxes[one])
-        grown.changed[0] = grown.boxes[one]
+        _set(grown.changed[0], grown.boxes[one])
         return count
     hull(boxes[one], boxes[other], grown.boxes[one])
-    grown.boxes[other] = box
-    grown.changed[0], grown.changed[1] = grown.boxes[one], box
+    _set(grown.boxes[other], box)
+    _set(grown.changed[0], grown.boxes[one])
+    _set(grown.changed[1], box)
     return count
 
 
-@kernel
+@borrowing
 def path_cost(
-    sums: Array, prices: Array, parent: Array, filters: Filters, leaf: int, box: Array, grown: Grown
+    sums: Array,
+    coarse: Array,
+    prices: Array,
+    parent: Array,
+    filters: Filters,
+    leaf: int,
+    box: Array,
+    grown: Grown,
+    most: float,
 ) -> float:
-    """What letting a box in at a leaf adds, there and on the way up."""
-    added, _, changed = let_in(sums, filters.boxes[leaf], filters.counts[leaf], filters.weights[leaf], box, grown)
-    total = prices[leaf] * added
-    node = parent[leaf]
-    if changed == 0 or node == NONE:
+    """What letting a box in at a leaf adds, there and on the way up. If that is more than ``most``, it is some number
+    above it: not all of the way is looked at then."""
+    price, boxes, count = prices[leaf], filters.boxes[leaf], filters.counts[leaf]
+    allowed = most / price if price > 0.0 else np.inf
+    added, one, other = least_added(sums, coarse, boxes, count, filters.weights[leaf], box, grown, allowed)
+    node, total = parent[leaf], price * added
+    if node == NONE or one == HELD or total > most:
         return total
-    wanted = grown.changed[0].copy()
-    second = grown.changed[1].copy()
-    total += _up(sums, prices, parent, filters, node, wanted, grown)
-    if changed == 2:
-        total += _up(sums, prices, parent, filters, node, second, grown)
+    _written(boxes, count, box, one, other, grown)
+    for end in range(4):
+        grown.wanted[0, end], grown.wanted[1, end] = grown.changed[0, end], grown.changed[1, end]
+    total += _up(sums, coarse, prices, parent, filters, node, grown.wanted[0], grown, most - total)
+    if other != NONE and total <= most:
+        total += _up(sums, coarse, prices, parent, filters, node, grown.wanted[1], grown, most - total)
     return total
 
 
-@kernel
-def _up(sums: Array, prices: Array, parent: Array, filters: Filters, node: int, wanted: Array, grown: Grown) -> float:
+@borrowing
+def _up(
+    sums: Array,
+    coarse: Array,
+    prices: Array,
+    parent: Array,
+    filters: Filters,
+    node: int,
+    wanted: Array,
+    grown: Grown,
+    most: float,
+) -> float:
     """What letting one box in costs from a node up; where two boxes are joined only the larger one is followed."""
     total = 0.0
     while node != NONE:
-        added, _, changed = let_in(
-            sums, filters.boxes[node], filters.counts[node], filters.weights[node], wanted, grown
-        )
-        total += prices[node] * added
-        if changed == 0:
+        price, boxes, count = prices[node], filters.boxes[node], filters.counts[node]
+        allowed = (most - total) / price if price > 0.0 else np.inf
+        added, one, other = least_added(sums, coarse, boxes, count, filters.weights[node], wanted, grown, allowed)
+        total += price * added
+        if one == HELD or total > most:
             break
-        wanted[:] = grown.changed[0]
+        _written(boxes, count, wanted, one, other, grown)
+        for end in range(4):
+            wanted[end] = grown.changed[0, end]
         node = parent[node]
     return total
 

@@ -15,5 +15,6 @@ def enlargement_costs(
     for rectangle in range(useful.shape[0]):
         for leaf in range(useful.shape[1]):
             if useful[rectangle, leaf]:
-                found[rectangle, leaf] = path_cost(sums, prices, parent, filters, leaf, rectangles[rectangle], grown)
+                box = rectangles[rectangle]
+                found[rectangle, leaf] = path_cost(sums, sums[:0], prices, parent, filters, leaf, box, grown, np.inf)
     return found

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.kernels.borrowing import borrowing
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.enlarging import Filters, Grown, let_in_path, mark_covered, path_cost
 from overstory.kernels.nothing import NONE
@@ -23,6 +24,7 @@ class Ground(NamedTuple):
     """What does not change: the weights of events, the tree, the rectangles, the classes."""
 
     sums: Array
+    coarse: Array  # of the sums: see ``volumes``
     prices: Array  # by node
     parent: Array  # by node
     rectangles: Array
@@ -44,27 +46,43 @@ class State(NamedTuple):
 def choose(
     ground: Ground, state: State, rectangle: int, words: Array, capped: bool, grown: Grown, ahead: Ahead, which: int
 ) -> int:
-    """The best leaf for a subscriber of a class, NONE if all that it may go to are full. ``words`` loses the leaves
+    """The best leaf for a subscriber of a class, NONE if all that it may go to are full. It is the least loaded of
+    those whose filters hold its rectangle as they are, else one whose filters grow least. ``words`` loses the leaves
     that would leave somebody else without a place; ``ahead`` without classes looks at nobody else."""
+    box = ground.rectangles[rectangle]
     while True:
-        best, least, lightest, covers = NONE, np.inf, np.inf, False
-        for leaf in range(len(ground.capacity)):
-            if not has_bit(words, leaf) or (capped and state.load[leaf] >= ground.capacity[leaf]):
-                continue
-            inside = has_bit(state.covered[rectangle], leaf)
-            if covers and not inside:
-                continue
-            cost = 0.0
-            if not inside:
-                box = ground.rectangles[rectangle]
-                cost = path_cost(ground.sums, ground.prices, ground.parent, state.filters, leaf, box, grown)
-            load = (state.load[leaf] + 1.0) / max(ground.shares[leaf], 1e-300)
-            if cost < least or (cost == least and load < lightest):
-                best, least, lightest = leaf, cost, load
-            covers = covers or inside
+        best = _lightest_around(ground, state, rectangle, words, capped)
+        least, lightest = np.inf, np.inf
+        if best == NONE:
+            for leaf in range(len(ground.capacity)):
+                if not has_bit(words, leaf) or (capped and state.load[leaf] >= ground.capacity[leaf]):
+                    continue
+                cost = path_cost(
+                    ground.sums, ground.coarse, ground.prices, ground.parent, state.filters, leaf, box, grown, least
+                )
+                load = (state.load[leaf] + 1.0) / max(ground.shares[leaf], 1e-300)
+                if cost < least or (cost == least and load < lightest):
+                    best, least, lightest = leaf, cost, load
         if best == NONE or len(ahead.flow) == 0 or reserve(ahead, which, best):
             return best
         words[best // 64] &= ~(np.uint64(1) << np.uint64(best % 64))
+
+
+@borrowing
+def _lightest_around(ground: Ground, state: State, rectangle: int, words: Array, capped: bool) -> int:
+    """Of the leaves whose filters hold a rectangle as they are, the one that is loaded least; NONE if there is none."""
+    best, lightest = NONE, np.inf
+    for word in range(len(words)):
+        bits = words[word] & state.covered[rectangle, word]
+        leaf = 64 * word
+        while bits:
+            if bits & np.uint64(1) and not (capped and state.load[leaf] >= ground.capacity[leaf]):
+                load = (state.load[leaf] + 1.0) / max(ground.shares[leaf], 1e-300)
+                if load < lightest:
+                    best, lightest = leaf, load
+            bits >>= np.uint64(1)
+            leaf += 1
+    return best
 
 
 @kernel
@@ -156,7 +174,7 @@ def fewest_first(
     return left if classes and leaves else 0
 
 
-@kernel
+@borrowing
 def _fewest(words: Array, load: Array, capacity: Array, at: Array, offsets: Array) -> int:
     """The class with the fewest brokers left, the first of several; NONE if no class has subscribers left."""
     best, fewest = NONE, len(capacity) + 1

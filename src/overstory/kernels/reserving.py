@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.kernels.borrowing import borrowing
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE
 
@@ -22,7 +23,7 @@ class Ahead(NamedTuple):
     words: Array  # by class: the brokers that it may go to, as bits
 
 
-@kernel
+@borrowing
 def has_bit(words: Array, at: int) -> bool:
     return (words[at // WORD] >> np.uint64(at % WORD)) & np.uint64(1) != np.uint64(0)
 

@@ -4,22 +4,29 @@ An *item* is some subscribers with one rectangle and one class, who are served t
 items of a few leaves that serve a common class, all items of one box, or those that reach beyond a cut near one side of
 a box. Filters are drawn tight around what is left. A new assignment is taken if it is cheaper than the last, or at most
 a little dearer than the best (record-to-record travel, Dueck 1993); how little falls to nothing as the budget is spent.
-Work is counted in items and leaves that are looked at, never in seconds, so that a seed gives one result. What leaves
-cover is not kept up to date here.
+
+An attempt touches the items that are taken out and those of their leaves, never all items, so that it takes about as
+long with a hundred times as many of them elsewhere. Work is counted in items, rectangles and leaves that are looked at,
+never in seconds, so that a seed gives one result. What leaves cover is not kept up to date here.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from overstory.kernels.borrowing import borrowing
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.enlarging import Filters, Grown, let_in_path, path_cost
 from overstory.kernels.fitting import fit
 from overstory.kernels.greedy import Ground, State
 from overstory.kernels.nothing import NONE
-from overstory.kernels.volumes import holds, hull, union_weight
+from overstory.kernels.served import Served, join, part, served_by
+from overstory.kernels.volumes import union_weight
 
 LEAVES, BOX, SIDE = 0, 1, 2  # what is taken out
+UNKNOWN, AT_LEAST, EXACT = 0, 1, 2  # what is known of a cost: nothing, that it is above a number, the number
+NO, YES = 1, 2  # or of whether a leaf serves a rectangle for nothing
+ATTEMPT = 100  # work of an attempt, whatever it takes out
 
 
 class Items(NamedTuple):
@@ -38,7 +45,28 @@ class Reach(NamedTuple):
     children: Array
 
 
-@kernel
+class Out(NamedTuple):
+    """What an attempt takes out: items, where they were, and the items of each rectangle as a list."""
+
+    items: Array
+    leaf: Array  # by place in ``items``
+    rectangles: Array  # distinct ones
+    keys: Array  # by place in ``rectangles``: the order in which they are put back
+    first: Array  # by rectangle: an item, NONE between attempts
+    after: Array  # by item
+
+
+class Record(NamedTuple):
+    """The best assignment so far; items in ``stale`` may have changed since."""
+
+    filters: Filters
+    load: Array
+    leaf: Array
+    stale: Array
+    is_stale: Array
+
+
+@borrowing
 def total_cost(ground: Ground, state: State) -> float:
     total = 0.0
     for node in range(len(ground.prices)):
@@ -53,133 +81,197 @@ def improve(
     """Changes the state, whose ``leaf`` is by item, into the best that was found. Returns its cost, and how many
     attempts were made. ``slack`` is how much dearer than the best an assignment may be at first."""
     np.random.seed(seed)
-    count, leaves = len(items.rectangle), len(ground.capacity)
-    out, keys, changed = np.empty(count, np.int64), np.empty(count), np.zeros(leaves, np.bool_)
+    served, out = served_by(state.leaf, len(ground.capacity)), _nothing_out(len(items.size), len(ground.rectangles))
+    filters, load = _copied(state.filters), state.load.copy()
+    record, stale = _record_of(state), 0
     cost = total_cost(ground, state)
     best, spent, attempts = cost, 0, 0
-    now, record = _copied(state), _copied(state)
     while spent < budget:
         attempts += 1
-        taken = _take_out(ground, reach, items, state, out, changed)
-        if taken == 0:
-            spent += count // 8 + 1
-            continue
-        _order(ground, reach, items, out, taken, keys)
-        placed, work = _put_back(ground, reach, items, state, grown, out[np.argsort(keys[:taken])])
-        spent += work + count // 64 + 100
+        taken, looked = _take_out(ground, reach, items, state, served, out)
+        distinct = _by_rectangle(ground, reach, items, out, taken)
+        placed, work = _put_back(ground, reach, items, state, served, grown, out, distinct)
+        spent += work + 2 * (taken + looked) + ATTEMPT
         new = total_cost(ground, state) if placed else np.inf
         if new < cost or new <= best * (1.0 + slack * (1.0 - spent / budget)):
             cost = new
-            _copy(state, now)
+            _copy(state.filters, filters)
+            load[:] = state.load
+            stale = _changed(state, out, taken, record, stale)
             if new < best * (1.0 - 1e-12):
-                best = new
-                _copy(state, record)
+                best, stale = new, _keep(state, record, stale)
         else:
-            _copy(now, state)
-    _copy(record, state)
+            _undo(state, served, out, taken)
+            _copy(filters, state.filters)
+            state.load[:] = load
+    _copy(record.filters, state.filters)
+    state.load[:], state.leaf[:] = record.load, record.leaf
     return best, attempts
 
 
 @kernel
-def _copied(state: State) -> State:
-    filters = state.filters
-    kept = Filters(filters.boxes.copy(), filters.counts.copy(), filters.weights.copy())
-    return State(kept, state.covered, state.load.copy(), state.leaf.copy())
+def _nothing_out(items: int, rectangles: int) -> Out:
+    return Out(
+        np.empty(items, np.int64),
+        np.empty(items, np.int64),
+        np.empty(rectangles, np.int64),
+        np.empty(rectangles),
+        np.full(rectangles, NONE),
+        np.empty(items, np.int64),
+    )
 
 
 @kernel
-def _copy(one: State, other: State) -> None:
-    other.filters.boxes[:] = one.filters.boxes
-    other.filters.counts[:] = one.filters.counts
-    other.filters.weights[:] = one.filters.weights
-    other.load[:] = one.load
-    other.leaf[:] = one.leaf
+def _record_of(state: State) -> Record:
+    count = len(state.leaf)
+    return Record(
+        _copied(state.filters),
+        state.load.copy(),
+        state.leaf.copy(),
+        np.empty(count, np.int64),
+        np.zeros(count, np.bool_),
+    )
 
 
 @kernel
-def _take_out(ground: Ground, reach: Reach, items: Items, state: State, out: Array, changed: Array) -> int:
-    """Returns how many items are out."""
+def _copied(filters: Filters) -> Filters:
+    return Filters(filters.boxes.copy(), filters.counts.copy(), filters.weights.copy())
+
+
+@kernel
+def _copy(one: Filters, other: Filters) -> None:
+    other.boxes[:], other.counts[:], other.weights[:] = one.boxes, one.counts, one.weights
+
+
+@borrowing
+def _changed(state: State, out: Out, taken: int, record: Record, stale: int) -> int:
+    """Notes which items are elsewhere now. Returns how many are noted."""
+    for at in range(taken):
+        item = out.items[at]
+        if state.leaf[item] != out.leaf[at] and not record.is_stale[item]:
+            record.is_stale[item] = True
+            record.stale[stale] = item
+            stale += 1
+    return stale
+
+
+@kernel
+def _keep(state: State, record: Record, stale: int) -> int:
+    """The state is the best now. Returns that nothing is noted."""
+    _copy(state.filters, record.filters)
+    record.load[:] = state.load
+    for at in range(stale):
+        item = record.stale[at]
+        record.leaf[item], record.is_stale[item] = state.leaf[item], False
+    return 0
+
+
+@borrowing
+def _undo(state: State, served: Served, out: Out, taken: int) -> None:
+    """Puts all items back where they were; filters and loads are not its business."""
+    for at in range(taken):
+        item = out.items[at]
+        if state.leaf[item] != out.leaf[at]:
+            if state.leaf[item] != NONE:
+                part(served, state.leaf[item], item)
+            state.leaf[item] = out.leaf[at]
+            join(served, out.leaf[at], item)
+
+
+@kernel
+def _take_out(ground: Ground, reach: Reach, items: Items, state: State, served: Served, out: Out) -> tuple[int, int]:
+    """Returns how many items are out, and how many were looked at."""
     first = np.random.randint(len(items.rectangle))
     leaf = state.leaf[first]
     way = np.random.randint(4)
-    changed[:] = False
+    changed = np.zeros(len(ground.capacity), np.bool_)
     changed[leaf] = True
     if way <= 1:
+        taken = 0
         start, end = reach.offsets[items.which[first]], reach.offsets[items.which[first] + 1]
         for _ in range(np.random.randint(1, 4)):
             changed[reach.leaves[np.random.randint(start, end)]] = True
-        taken = _all_of(items, state, changed, out)
         for each in range(len(changed)):
             if changed[each]:
+                taken = _all_of(items, state, served, each, out, taken)
                 state.filters.counts[each], state.filters.weights[each] = 0, 0.0
+        looked = 0
     else:
-        number = _box_of(ground, items, state, first)
-        taken = _beyond(ground, items, state, leaf, number, BOX if way == 2 else SIDE, out)
-        _draw_tight(ground, items, state, leaf)
+        number = _box_of(ground, items, state, leaf, first)
+        taken, looked = _beyond(ground, items, state, served, leaf, number, BOX if way == 2 else SIDE, out)
+        _draw_tight(ground, items, state, served, leaf)
     _refit_above(ground, reach, state, changed)
+    return taken, looked
+
+
+@borrowing
+def _all_of(items: Items, state: State, served: Served, leaf: int, out: Out, taken: int) -> int:
+    item = served.first[leaf]
+    while item != NONE:
+        out.items[taken], out.leaf[taken] = item, leaf
+        state.leaf[item] = NONE
+        taken += 1
+        item = served.after[item]
+    served.first[leaf] = NONE
+    state.load[leaf] = 0
     return taken
 
 
-@kernel
-def _all_of(items: Items, state: State, changed: Array, out: Array) -> int:
-    taken = 0
-    for item in range(len(items.rectangle)):
-        if changed[state.leaf[item]]:
-            out[taken] = item
-            taken += 1
-            state.load[state.leaf[item]] -= items.size[item]
-            state.leaf[item] = NONE
-    return taken
-
-
-@kernel
-def _box_of(ground: Ground, items: Items, state: State, item: int) -> int:
-    leaf = state.leaf[item]
-    for number in range(state.filters.counts[leaf]):
-        if holds(state.filters.boxes[leaf, number], ground.rectangles[items.rectangle[item]]):
-            return number
+@borrowing
+def _box_of(ground: Ground, items: Items, state: State, leaf: int, item: int) -> int:
+    """The number of the first box of a leaf that holds an item."""
+    boxes, rectangle = state.filters.boxes, items.rectangle[item]
+    b0, b1 = ground.rectangles[rectangle, 0], ground.rectangles[rectangle, 1]
+    b2, b3 = ground.rectangles[rectangle, 2], ground.rectangles[rectangle, 3]
+    for at in range(state.filters.counts[leaf]):
+        wide = boxes[leaf, at, 0] <= b0 and boxes[leaf, at, 1] >= b1
+        if wide and boxes[leaf, at, 2] <= b2 and boxes[leaf, at, 3] >= b3:
+            return at
     return NONE
 
 
-@kernel
-def _beyond(ground: Ground, items: Items, state: State, leaf: int, number: int, what: int, out: Array) -> int:
-    """Takes out the items of a box, or those that reach beyond a cut."""
+@borrowing
+def _beyond(
+    ground: Ground, items: Items, state: State, served: Served, leaf: int, number: int, what: int, out: Out
+) -> tuple[int, int]:
+    """Takes out the items of a box, or those that reach beyond a cut. Returns how many, and of how many."""
     box = state.filters.boxes[leaf, number]
     axis, upper = np.random.randint(2), np.random.random() < 0.5
     low, high = box[2 * axis], box[2 * axis + 1]
     depth = np.random.random() ** 2
     cut = int(high - depth * (high - low)) if upper else int(low + depth * (high - low))
-    taken = 0
-    for item in range(len(items.rectangle)):
-        if state.leaf[item] != leaf or _box_of(ground, items, state, item) != number:
-            continue
-        rectangle = ground.rectangles[items.rectangle[item]]
-        if what == SIDE:
-            if upper and rectangle[2 * axis + 1] <= cut:
-                continue
-            if not upper and rectangle[2 * axis] >= cut:
-                continue
-        out[taken] = item
-        taken += 1
-    for at in range(taken):
-        state.load[leaf] -= items.size[out[at]]
-        state.leaf[out[at]] = NONE
-    return taken
+    taken, looked, item = 0, 0, served.first[leaf]
+    while item != NONE:
+        looked += 1
+        rectangle, after = items.rectangle[item], served.after[item]
+        beyond = (
+            ground.rectangles[rectangle, 2 * axis + 1] > cut if upper else ground.rectangles[rectangle, 2 * axis] < cut
+        )
+        if (what == BOX or beyond) and _box_of(ground, items, state, leaf, item) == number:
+            out.items[taken], out.leaf[taken] = item, leaf
+            taken += 1
+            part(served, leaf, item)
+            state.load[leaf] -= items.size[item]
+            state.leaf[item] = NONE
+        item = after
+    return taken, looked
 
 
 @kernel
-def _draw_tight(ground: Ground, items: Items, state: State, leaf: int) -> None:
+def _draw_tight(ground: Ground, items: Items, state: State, served: Served, leaf: int) -> None:
     """The boxes of a leaf around the items that it still has."""
     count, boxes = state.filters.counts[leaf], state.filters.boxes[leaf]
     tight, used = np.empty((count, 4), np.int64), np.zeros(count, np.bool_)
-    for item in range(len(items.rectangle)):
-        if state.leaf[item] == leaf:
-            number = _box_of(ground, items, state, item)
-            rectangle = ground.rectangles[items.rectangle[item]]
-            if used[number]:
-                hull(tight[number].copy(), rectangle, tight[number])
-            else:
-                tight[number], used[number] = rectangle, True
+    item = served.first[leaf]
+    while item != NONE:
+        number, rectangle = _box_of(ground, items, state, leaf, item), items.rectangle[item]
+        if used[number]:
+            for axis in (0, 2):
+                tight[number, axis] = min(tight[number, axis], ground.rectangles[rectangle, axis])
+                tight[number, axis + 1] = max(tight[number, axis + 1], ground.rectangles[rectangle, axis + 1])
+        else:
+            tight[number], used[number] = ground.rectangles[rectangle], True
+        item = served.after[item]
     left = 0
     for number in range(count):
         if used[number]:
@@ -218,82 +310,118 @@ def _refit_above(ground: Ground, reach: Reach, state: State, changed: Array) -> 
             dirty[ground.parent[node]] = True
 
 
-@kernel
-def _order(ground: Ground, reach: Reach, items: Items, out: Array, taken: int, keys: Array) -> None:
-    """By one of: chance, the widest first, the fewest leaves first, and along one dimension. Equal rectangles follow
-    each other, so that the first opens the way for the rest."""
-    way = np.random.randint(5)
-    shift = np.random.randint(1 << 20)
-    noise = 0.3 * np.random.random()
-    for at in range(taken):
-        rectangle = ground.rectangles[items.rectangle[out[at]]]
-        chance = ((items.rectangle[out[at]] + shift) * 2654435761 % 4294967296) / 4294967296.0
-        if way == 0:
-            keys[at] = chance
-        elif way == 1:
-            size = (rectangle[1] - rectangle[0]) * (rectangle[3] - rectangle[2])
-            keys[at] = -size * (1.0 + noise * chance)
-        elif way == 2:
-            which = items.which[out[at]]
-            keys[at] = reach.offsets[which + 1] - reach.offsets[which] + chance
-        else:
-            axis = 2 * (way - 3)
-            keys[at] = rectangle[axis] + rectangle[axis + 1] + noise * 100 * chance
+@borrowing
+def _by_rectangle(ground: Ground, reach: Reach, items: Items, out: Out, taken: int) -> int:
+    """Lists the items of each rectangle, and gives rectangles keys: chance, the widest first, the fewest leaves first,
+    or along one dimension. Returns how many rectangles there are."""
+    distinct = 0
+    way, shift, noise = np.random.randint(5), np.random.randint(1 << 20), 0.3 * np.random.random()
+    for at in range(taken - 1, -1, -1):
+        item = out.items[at]
+        rectangle = items.rectangle[item]
+        if out.first[rectangle] == NONE:
+            out.rectangles[distinct] = rectangle
+            out.keys[distinct] = _key(ground.rectangles, rectangle, way, shift, noise)
+            distinct += 1
+        out.after[item] = out.first[rectangle]
+        out.first[rectangle] = item
+    if way == 2:
+        for at in range(distinct):
+            item, fewest = out.first[out.rectangles[at]], len(ground.capacity)
+            while item != NONE:
+                which = items.which[item]
+                fewest = min(fewest, reach.offsets[which + 1] - reach.offsets[which])
+                item = out.after[item]
+            out.keys[at] += fewest
+    return distinct
+
+
+@borrowing
+def _key(rectangles: Array, rectangle: int, way: int, shift: int, noise: float) -> float:
+    chance = ((rectangle + shift) * 2654435761 % 4294967296) / 4294967296.0
+    low_x, high_x = rectangles[rectangle, 0], rectangles[rectangle, 1]
+    low_y, high_y = rectangles[rectangle, 2], rectangles[rectangle, 3]
+    if way == 1:
+        return -(high_x - low_x) * (high_y - low_y) * (1.0 + noise * chance)
+    if way == 3:
+        return low_x + high_x + noise * 100 * chance
+    if way == 4:
+        return low_y + high_y + noise * 100 * chance
+    return chance
 
 
 @kernel
-def _put_back(ground: Ground, reach: Reach, items: Items, state: State, grown: Grown, order: Array) -> tuple[bool, int]:
+def _put_back(
+    ground: Ground, reach: Reach, items: Items, state: State, served: Served, grown: Grown, out: Out, distinct: int
+) -> tuple[bool, int]:
     """Returns whether all items have found room, and the work that it took. What a rectangle costs at a leaf is kept
     until the next rectangle, or until a filter grows there or above."""
-    leaves, work, before = len(ground.capacity), 0, NONE
-    costs, known = np.empty(leaves), np.zeros(leaves, np.bool_)
+    leaves, work, placed = len(ground.capacity), 4 * distinct, True
+    costs, known, inside = np.empty(leaves), np.zeros(leaves, np.int8), np.zeros(leaves, np.int8)
     levels = len(ground.prices) > leaves
-    for item in order:
-        rectangle = items.rectangle[item]
-        if rectangle != before:
-            known[:], before = False, rectangle
-        leaf, covers, looked = _best(ground, reach, items, state, grown, item, costs, known)
-        work += looked
-        if leaf == NONE:
-            return False, work
-        state.leaf[item] = leaf
-        state.load[leaf] += items.size[item]
-        if not covers:
-            let_in_path(ground.sums, ground.parent, state.filters, leaf, ground.rectangles[rectangle], grown)
-            work += 4
-            if levels:
-                known[:] = False
-            else:
-                known[leaf] = False
-    return True, work
-
-
-@kernel
-def _best(
-    ground: Ground, reach: Reach, items: Items, state: State, grown: Grown, item: int, costs: Array, known: Array
-) -> tuple[int, bool, int]:
-    """The leaf with room where an item costs least, the least loaded of several; whether it costs nothing there; and
-    the work."""
-    box, size = ground.rectangles[items.rectangle[item]], items.size[item]
-    mine = reach.leaves[reach.offsets[items.which[item]] : reach.offsets[items.which[item] + 1]]
-    best, lightest = NONE, np.inf
-    for leaf in mine:
-        if state.load[leaf] + size <= ground.capacity[leaf] and state.load[leaf] / ground.shares[leaf] < lightest:
-            for number in range(state.filters.counts[leaf]):
-                if holds(state.filters.boxes[leaf, number], box):
-                    best, lightest = leaf, state.load[leaf] / ground.shares[leaf]
-                    break
-    if best != NONE:
-        return best, True, 1
-    least, work = np.inf, 1
-    for leaf in mine:
-        if state.load[leaf] + size > ground.capacity[leaf]:
+    for rectangle in out.rectangles[:distinct][np.argsort(out.keys[:distinct])]:
+        item, out.first[rectangle] = out.first[rectangle], NONE
+        if not placed:
             continue
-        if not known[leaf]:
-            costs[leaf] = path_cost(ground.sums, ground.prices, ground.parent, state.filters, leaf, box, grown)
-            known[leaf] = True
-            work += 3
-        load = state.load[leaf] / ground.shares[leaf]
-        if costs[leaf] < least or (costs[leaf] == least and load < lightest):
-            best, least, lightest = leaf, costs[leaf], load
-    return best, False, work
+        known[:] = UNKNOWN
+        inside[:] = UNKNOWN
+        while item != NONE:
+            leaf = _lightest(ground, reach, items, state, item, inside)
+            if leaf == NONE:
+                leaf, looked = _cheapest(ground, reach, items, state, grown, item, costs, known)
+                work += looked
+                if leaf == NONE:
+                    placed = False
+                    break
+                let_in_path(ground.sums, ground.parent, state.filters, leaf, ground.rectangles[rectangle], grown)
+                inside[leaf] = YES
+                if levels:
+                    known[:] = UNKNOWN
+            state.leaf[item] = leaf
+            state.load[leaf] += items.size[item]
+            join(served, leaf, item)
+            item = out.after[item]
+    return placed, work
+
+
+@borrowing
+def _lightest(ground: Ground, reach: Reach, items: Items, state: State, item: int, inside: Array) -> int:
+    """The least loaded leaf with room that serves an item for nothing, NONE if there is none. What is found out about
+    leaves is kept in ``inside``."""
+    load, capacity, shares, size = state.load, ground.capacity, ground.shares, items.size[item]
+    best, lightest = NONE, np.inf
+    for at in range(reach.offsets[items.which[item]], reach.offsets[items.which[item] + 1]):
+        leaf = reach.leaves[at]
+        if inside[leaf] == NO or load[leaf] + size > capacity[leaf] or load[leaf] / shares[leaf] >= lightest:
+            continue
+        if inside[leaf] == UNKNOWN:
+            inside[leaf] = NO if _box_of(ground, items, state, leaf, item) == NONE else YES
+        if inside[leaf] == YES:
+            best, lightest = leaf, load[leaf] / shares[leaf]
+    return best
+
+
+@borrowing
+def _cheapest(
+    ground: Ground, reach: Reach, items: Items, state: State, grown: Grown, item: int, costs: Array, known: Array
+) -> tuple[int, int]:
+    """The leaf with room where an item costs least, the least loaded of several; and the work."""
+    box, size = ground.rectangles[items.rectangle[item]], items.size[item]
+    load, capacity, shares = state.load, ground.capacity, ground.shares
+    best, least, lightest, work = NONE, np.inf, np.inf, 0
+    for at in range(reach.offsets[items.which[item]], reach.offsets[items.which[item] + 1]):
+        leaf = reach.leaves[at]
+        if load[leaf] + size > capacity[leaf] or (known[leaf] == AT_LEAST and costs[leaf] >= least):
+            continue
+        if known[leaf] != EXACT:
+            cost = path_cost(
+                ground.sums, ground.coarse, ground.prices, ground.parent, state.filters, leaf, box, grown, least
+            )
+            work += 1
+            if cost > least:
+                costs[leaf], known[leaf] = least, AT_LEAST
+                continue
+            costs[leaf], known[leaf] = cost, EXACT
+        if costs[leaf] < least or (costs[leaf] == least and load[leaf] / shares[leaf] < lightest):
+            best, least, lightest = leaf, costs[leaf], load[leaf] / shares[leaf]
+    return best, work

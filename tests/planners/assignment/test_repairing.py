@@ -58,5 +58,5 @@ def test_costs_of_enlargements_are_those_of_paths() -> None:
     assert np.isinf(costs[~useful]).all()
     for rectangle, leaf in np.argwhere(useful)[::17].tolist():
         box = ground.rectangles[rectangle]
-        alone = path_cost(ground.sums, ground.prices, ground.parent, filters, leaf, box, grown)
+        alone = path_cost(ground.sums, ground.coarse, ground.prices, ground.parent, filters, leaf, box, grown, np.inf)
         assert costs[rectangle, leaf] == alone

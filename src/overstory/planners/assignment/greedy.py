@@ -15,6 +15,7 @@ from overstory.kernels import greedy as kernels
 from overstory.kernels.enlarging import grown_for, no_filters
 from overstory.kernels.greedy import Ground, State
 from overstory.kernels.reserving import Ahead
+from overstory.kernels.volumes import coarse_of
 from overstory.model.network import Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
@@ -32,6 +33,7 @@ def ground_of(problem: Problem, factor: float) -> Ground:
     brokers, space = problem.brokers, problem.space
     return Ground(
         space.sums,
+        coarse_of(space.sums),
         brokers.prices,
         brokers.parent,
         space.rectangles,
