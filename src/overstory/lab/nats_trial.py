@@ -275,7 +275,7 @@ class Run:
             await asyncio.sleep(self.draw.random())
             self.coordinator.start()
             await self.coordinator.up()
-        if self.schedule.kill_server and number == 1:
+        if self.schedule.kill_server and number == self.schedule.rounds - 1:
             victim = self.draw.randrange(1, self.servers.count)
             await asyncio.to_thread(self.servers.kill, victim)
             await asyncio.sleep(0.5 + self.draw.random())
