@@ -288,7 +288,9 @@ class Moving:
         """Moves all subscriptions that are ready to the flows that the plan has for them."""
         ready, self._ready = self._ready, set()
         for id_ in sorted(ready):
-            if id_ in self._state.subscriptions and id_ not in self._state.unserved:
+            if self._state.router.is_on_its_way(id_):
+                self._ready.add(id_)
+            elif id_ in self._state.subscriptions and id_ not in self._state.unserved:
                 try:
                     flows = self._expected.get(id_) or self._flows.pop(id_, ())
                     self._state.act(self._state.router.move(id_, *flows))

@@ -1,11 +1,14 @@
 """A session as it travels from one broker to another."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from overstory.broker.session import Delivery, Session
 from overstory.errors import LinkError
 from overstory.wire.packets import Asked
 
+Got = Callable[[set[int]], list[tuple[int, int, list[int]]]]
 Wanted = tuple[Asked, str | None, int, int, int]  # with where, identifier, number and version
 
 
@@ -20,16 +23,19 @@ class Packed(msgspec.Struct, array_like=True):
     queue: list[Delivery]
     subscriptions: list[Wanted]  # under versions that no copy of the session has used
     seen: list[tuple[int, int]]
+    once: list[tuple[int, int, list[int]]] = []  # events of QoS 2, and the subscriptions that have got them
 
 
-def packed(session: Session, expiry: int | None = None) -> bytes:
-    """A session as bytes; with this expiry, if it has another one only for as long as it moves."""
+def packed(session: Session, once: Got, expiry: int | None = None) -> bytes:
+    """A session as bytes; with this expiry, if it has another one only for as long as it moves. ``once`` tells which
+    events of QoS 2 its subscriptions have got."""
     made = session.subscriptions.values()
     wanted = [(one.asked, one.where, one.identifier, one.number, one.version + session.copies) for one in made]
     received, inflight, queue = sorted(session.received), session.inflight, list(session.queue)
     seen = sorted(session.seen or ())
     lasts = session.expiry if expiry is None else expiry
-    content = Packed(session.number, lasts, session.next_id, received, inflight, queue, wanted, seen)
+    got = once({one.number for one in made if one.group is None})
+    content = Packed(session.number, lasts, session.next_id, received, inflight, queue, wanted, seen, got)
     return msgspec.msgpack.encode(content)
 
 

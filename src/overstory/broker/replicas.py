@@ -35,6 +35,7 @@ from overstory.routing.messages import LATE
 from overstory.wire.topics import read_filter
 
 KEPT = 120.0  # seconds for which a copy waits for its client
+CALM = 10.0  # seconds after which a session that nothing is passed on to forgets what it got, in any case
 
 
 class Replicate(msgspec.Struct, frozen=True, tag=True):
@@ -113,6 +114,14 @@ class Original(msgspec.Struct):
     unserved: set[int] | None = None  # of a session that stays: its subscriptions that are not served again yet
 
 
+class Calming(msgspec.Struct):
+    """A session that nothing is passed on to any more, and that still remembers what it got."""
+
+    session: Session
+    unflushed: set[int]  # subscriptions
+    until: float
+
+
 class Replicas:
     """The copies of sessions at one broker, and the sessions of it that are copied elsewhere."""
 
@@ -129,6 +138,7 @@ class Replicas:
         self._numbers = 0
         self._copies: dict[str, Copy] = {}
         self._originals: dict[str, Original] = {}
+        self._calming: dict[str, Calming] = {}
         self.on_answer: Callable[[str, bool], None] | None = None  # told of each client whose copy is ready, or refused
         self.on_back: Callable[[int, tuple[int, ...]], None] | None = None  # told of flows that one was in, and is late
         self.on: dict[type, Callable[[int, Any], None]] = {
@@ -155,7 +165,7 @@ class Replicas:
         session.settle()
         session.seen = set()
         session.open()
-        self._tell(foreign, Replicate(client, self._numbers, version, packed(session)))
+        self._tell(foreign, Replicate(client, self._numbers, version, packed(session, lambda _: [])))
         self._used_version(session)
 
     def _flows_of(self, number: int) -> tuple[int, ...]:
@@ -183,7 +193,7 @@ class Replicas:
         original.is_handed = True
         # Kernels sent these long before the client was told to go, on the same connection
         session.inflight = {id_: one for id_, one in session.inflight.items() if one.message or one.state}
-        self._tell(foreign, Hand(client, original.number, packed(session, expiry)))
+        self._tell(foreign, Hand(client, original.number, packed(session, self._state.fabric.seen.got_by, expiry)))
         self._used_version(session)
 
         def tee(delivery: Delivery) -> None:
@@ -222,6 +232,12 @@ class Replicas:
         home = self._state.router.state.homes.get(made.number)
         return home is not None and home.version == made.version and bool(self._flows_of(made.number))
 
+    def restarted(self, broker: int) -> None:
+        """A broker has started, and has no copies any more: their clients stay here."""
+        for client in [client for client, original in self._originals.items() if original.foreign == broker]:
+            self.stay(client)
+            self._close(client)
+
     def end(self, client: str, session: Session | None = None) -> None:
         """The session has ended, or this one has gone elsewhere: the copy is not needed."""
         original = self._originals.get(client)
@@ -245,8 +261,41 @@ class Replicas:
     def _close(self, client: str) -> None:
         """Nothing more comes for a session from its copy."""
         session = self._originals.pop(client).session
-        session.tee = session.seen = None
-        session.open()
+        session.tee = None
+        self.calm(session)
+
+    def calm(self, session: Session) -> None:
+        """No other broker passes anything on to a session any more. What it got that way may still be under way to it
+        in its own flows: these are flushed, and then the session need not remember what it got."""
+        router = self._state.router
+        numbers = {one.number for one in session.subscriptions.values() if one.group is None}
+        numbers = {number for number in numbers if number in router.state.homes}
+        self._calming[session.client_id] = Calming(session, set(numbers), self._state.now + CALM)
+        for number in sorted(numbers):
+            if not router.is_on_its_way(number):
+                self._state.act(router.flush(number, late=True))
+        self._end_if_calm(session.client_id)
+
+    def flushed(self, number: int) -> None:
+        """Nothing is under way to a subscription any more that was published before it was flushed."""
+        for client, calming in list(self._calming.items()):
+            if number in calming.unflushed:
+                calming.unflushed.discard(number)
+                self._end_if_calm(client)
+
+    def _end_if_calm(self, client: str) -> None:
+        calming = self._calming.get(client)
+        if calming is None or calming.unflushed:
+            return
+        del self._calming[client]
+        session = calming.session
+        if not self.is_copied(client) and session.forward is None:
+            session.seen = None
+            session.open()
+
+    def is_busy(self, client: str) -> bool:
+        """Whether a session here is copied elsewhere, or was a moment ago."""
+        return client in self._originals or client in self._calming
 
     def _replicated(self, broker: int, message: Replicated) -> None:
         original = self._originals.get(message.client)
@@ -321,6 +370,7 @@ class Replicas:
             return
         content, session = unpacked(message.session), copy.session
         restore_messages(session, content)
+        self._state.fabric.seen.learn(content.once)
         copy.expiry, copy.is_whole = content.expiry, True
         session.forward, session.tee = None, lambda delivery: self._to_home(client, copy, delivery)
         self._subscribe(copy, content)
@@ -386,6 +436,9 @@ class Replicas:
         for client in [client for client, original in self._originals.items() if original.until <= now]:
             self.stay(client)
             self._close(client)
+        for client in [client for client, calming in self._calming.items() if calming.until <= now]:
+            self._calming[client].unflushed.clear()  # a link has failed, and took the answer with it
+            self._end_if_calm(client)
 
 
 def _keep(copy: Copy, number: int) -> None:

@@ -255,6 +255,7 @@ class Roaming:
 
     def restarted(self, broker: int) -> None:
         """A broker has started, and knows nothing: who owns a session that it is the directory of tells it."""
+        self.replicas.restarted(broker)
         for client in self._state.sessions:
             if self.directory_of(client) == broker:
                 self._tell(broker, Owns(client, self._versions.get(client, 0)))
@@ -325,6 +326,7 @@ class Roaming:
         session.expiry = content.expiry
         self._enter(client, session)
         restore_messages(session, content)
+        state.fabric.seen.learn(content.once)
         moving = self._moving[client] = Moving(broker, message.version, set())
         for asked, where, identifier, number, version in content.subscriptions:
             moving.unserved.add(number)
@@ -367,9 +369,8 @@ class Roaming:
         if moving is not None and moving.version == message.version:
             del self._moving[message.client]
             session = self._state.sessions.get(message.client)
-            if session is not None:
-                session.seen = None
-                session.open()
+            if session is not None and not self.replicas.is_copied(message.client):
+                self.replicas.calm(session)
 
     # The old owner
 
@@ -385,7 +386,9 @@ class Roaming:
         if session is None:
             self._tell(broker, Fetched(client, message.ticket, message.version, b""))
             return
-        self._tell(broker, Fetched(client, message.ticket, message.version, packed(session)))
+        self._tell(
+            broker, Fetched(client, message.ticket, message.version, packed(session, self._state.fabric.seen.got_by))
+        )
         self._depart(broker, message.version, session)
 
     def _adopted(self, broker: int, message: Adopted) -> None:
@@ -413,7 +416,7 @@ class Roaming:
 
     def copy(self, client: str, foreign: int) -> bool:
         """Copies a session to the broker that its client is to go to. Returns whether that can be done now."""
-        if client in self._moving or client in self._arriving or self.replicas.is_copied(client):
+        if client in self._moving or client in self._arriving or self.replicas.is_busy(client):
             return False
         self.replicas.begin(client, foreign, self._versions.get(client, 0))
         return True
@@ -450,6 +453,7 @@ class Roaming:
             if number in flushing.unflushed:
                 flushing.unflushed.discard(number)
                 self._end_if_flushed(client)
+        self.replicas.flushed(number)
 
     def _end_if_flushed(self, client: str) -> None:
         flushing = self._flushing.get(client)

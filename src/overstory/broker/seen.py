@@ -16,6 +16,7 @@ array is new (``are_new``), and it is remembered as it is.
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from overstory.broker.journal import Journal
 
 MOST = 100_000  # events that a host remembers
+MOST_TOLD = 1000  # events of QoS 2 that it tells another host of
 Flows = frozenset[int]
 Source = tuple[int, Flows]  # a publishing broker, and the flows of a copy
 Key = tuple[int, int, Flows]  # a publishing broker, the number of an event, and the flows of its copy
@@ -78,6 +80,16 @@ class Seen:
         if len(self._got) > MOST:
             del self._got[next(iter(self._got))]
         return new
+
+    def got_by(self, subscriptions: set[int]) -> list[tuple[int, int, list[int]]]:
+        """The latest events of QoS 2 that some of these subscriptions have got, each with those of them that have."""
+        found = ((*key, sorted(got & subscriptions)) for key, got in reversed(self._got.items()) if got & subscriptions)
+        return list(islice(found, MOST_TOLD))
+
+    def learn(self, got: list[tuple[int, int, list[int]]]) -> None:
+        """Subscriptions that have come from another broker got these events of QoS 2 there."""
+        for entry, event, numbers in reversed(got):
+            self.once(entry, event, numbers)
 
     def are_new(self, entry: int, events: Ints, flows: Flows) -> bool:
         """Whether it is plain that none of these events has come before. False: they have to be asked about one by

@@ -63,7 +63,13 @@ class Moving(msgspec.Struct):
     flushing: set[int] = msgspec.field(default_factory=set)  # flows whose echoes have not all come
     # In steered flows: how many events are to come from each broker
     expected: dict[int, dict[int, int]] = msgspec.field(default_factory=dict)
-    seen: set[int] = msgspec.field(default_factory=set)  # the events that the subscription has got
+    # The events that the subscription has got, by publishing broker and number
+    seen: set[tuple[int, int]] = msgspec.field(default_factory=set)
+
+    @property
+    def probed(self) -> tuple[int, ...]:
+        """The flows whose probes have to come before a broker answers a flush of the late flow."""
+        return () if self.step == LAST else self.targets
 
 
 class PendingFlush(msgspec.Struct):
@@ -109,8 +115,12 @@ class Moves:
         self._moving.setdefault(move, Moving(targets))
         return self._begin(move)
 
-    def flush(self, id_: int) -> list[Output]:
-        """Flushes all flows but the late one that a subscription is in. An output ``Flushed`` follows."""
+    def is_on_its_way(self, id_: int) -> bool:
+        """Whether a subscription moves to other flows, or is being flushed."""
+        return any(key[0] == id_ for _, key in self._moving)
+
+    def flush(self, id_: int, late: bool) -> list[Output]:
+        """Flushes all flows that a subscription is in, with the late one or without. ``Flushed`` follows."""
         state = self._state
         home = state.homes.get(id_)
         if home is None:
@@ -118,7 +128,7 @@ class Moves:
         key, outputs = (id_, home.version), list[Output]()
         flows: dict[int, set[int]] = {}
         for number, flow in home.joined:
-            if flow != LATE and number in state.epochs:
+            if (late or flow != LATE) and number in state.epochs:
                 flows.setdefault(number, set()).add(flow)
         for number, joined in sorted(flows.items()):
             moving = self._moving.setdefault((number, key), Moving(()))
@@ -161,7 +171,7 @@ class Moves:
                     self._probed[number, attempt, target] = self._state.now
                 outputs += self._probe_on(None, Probe(number, target, attempt))
         for flow in flushed:
-            flush = Flush(number, epoch.spanning(flow), attempt, moving.targets, self._state.broker)
+            flush = Flush(number, epoch.spanning(flow), attempt, moving.probed, self._state.broker)
             outputs += self._flush(None, flush)
         return outputs
 
@@ -227,7 +237,7 @@ class Moves:
         pairs = zip(routed.delivered_frames.tolist(), routed.delivered.tolist(), strict=True)
         for place, (frame, id_) in enumerate(pairs):
             if id_ in seen:
-                event = int(frames.ids[frame])
+                event = int(frames.entries[frame]), int(frames.ids[frame])
                 kept[place] = event not in seen[id_]
                 seen[id_].add(event)
         return self._without_idle_copies(routed, kept)._replace(
@@ -418,7 +428,7 @@ class Moves:
         counts.update({entry: count for entry, count in flush.counts.items() if entry in inside})
         awaited = tuple(sorted((entry, count) for entry, count in flush.counts.items() if entry not in inside))
         attempt = (*key, moving.attempt)
-        return self._flush(None, Flush(number, flow, attempt, moving.targets, self._state.broker, awaited))
+        return self._flush(None, Flush(number, flow, attempt, moving.probed, self._state.broker, awaited))
 
 
 def _part(wanted: Filter, events: Filter) -> Filter:

@@ -361,10 +361,14 @@ class Router:
         self._service.ended(id_)
         return before + self.state.leave_all(id_, home)
 
-    def flush(self, id_: int) -> list[Output]:
-        """Flushes the flows of a subscription that another broker has taken over. An output ``Flushed`` says that it
-        can be ended here without losing an event."""
-        return self._moves.flush(id_)
+    def flush(self, id_: int, late: bool = False) -> list[Output]:
+        """Flushes the flows of a subscription, with the late one or without. After the output ``Flushed`` no event
+        comes in them that was published before. So one that another broker has taken over can be ended here."""
+        return self._moves.flush(id_, late)
+
+    def is_on_its_way(self, id_: int) -> bool:
+        """Whether a subscription here moves to other flows, or is being flushed."""
+        return self._moves.is_on_its_way(id_)
 
     def move(self, id_: int, *flows: int) -> list[Output]:
         """Moves a subscription from the late flow to one or more that together carry every event that it wants.
