@@ -123,7 +123,7 @@ class World:
         self.guard &= self.coordination.to_guard
         for topic in self.draw.sample(sorted(self.coordination.to_guard - self.guard), 1) if self.unguarded else ():
             self.guard.add(topic)
-            self.coordination.guarded([topic])
+        self.coordination.guarded(self.coordination.unguarded & self.guard)
 
     @property
     def unguarded(self) -> bool:

@@ -182,6 +182,11 @@ class Coordination:
         """The topics that the guard has to listen to: those of clusters, also of those that come and go."""
         return {topic for topic, _ in self.places} if self.has_guard else set()
 
+    @property
+    def unguarded(self) -> set[str]:
+        """The topics whose places wait for the guard."""
+        return {topic for (topic, _), waiting in self._waiting.items() if GUARD in waiting}
+
     def guarded(self, topics: Iterable[str]) -> None:
         """The guard hears these topics at every server."""
         for topic in topics:

@@ -15,7 +15,7 @@ It has a connection of its own, so that many events do not hold the coordinator 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from nats.aio.client import Client as Plain
@@ -47,7 +47,7 @@ MAY_NOT = "the coordinator's account may not subscribe to it"
 class Asked(NamedTuple):
     """Topics of which it is asked whether all servers know that the guard listens."""
 
-    topics: frozenset[str]
+    topics: dict[str, Subscription]  # with the subscription: there may be another one later
     at: float
     answered: set[str]
 
@@ -62,7 +62,7 @@ class Guard:
         self._subs: dict[str, Subscription] = {}
         self._asked: dict[int, Asked] = {}
         self._questions = 0
-        self._known: list[tuple[float, frozenset[str]]] = []  # topics, and from when on they are guarded
+        self._known: dict[str, float] = {}  # topics that all servers know of, and from when on they are guarded
         self._passed: OrderedDict[tuple[str, int], set[str]] = OrderedDict()
         # Events to be relayed, and answers to clients behind them
         self._out: asyncio.Queue[Msg | tuple[str, Seen]] = asyncio.Queue()
@@ -96,23 +96,23 @@ class Guard:
         wanted = self.told.to_guard
         for topic in sorted(self._subs.keys() - wanted):
             await self._subs.pop(topic).unsubscribe()
-        new = frozenset(wanted - self._subs.keys())
+            self._known.pop(topic, None)
+        new = wanted - self._subs.keys()
         for topic in sorted(new):
             self._subs[topic] = await self.nc.subscribe(topic)
         if new:
             await self._ask(new, now)
         for number in [number for number, asked in self._asked.items() if now - asked.at > AGAIN]:
-            await self._ask(self._asked.pop(number).topics, now)
-        ready = [topics for since, topics in self._known if since <= now]
-        self._known = [(since, topics) for since, topics in self._known if since > now]
-        for topics in ready:
-            self.told.guarded(topics & self._subs.keys())
+            await self._ask(self._asked.pop(number).topics.keys() & self._subs.keys(), now)
         for number in [number for number, asked in self._asked.items() if self._has_all(asked.answered)]:
-            self._known.append((now + self.observed, self._asked.pop(number).topics))
+            for topic, sub in self._asked.pop(number).topics.items():
+                if self._subs.get(topic) is sub:
+                    self._known.setdefault(topic, now + self.observed)
+        self.told.guarded(topic for topic in self.told.unguarded if self._known.get(topic, now + 1) <= now)
 
-    async def _ask(self, topics: frozenset[str], now: float) -> None:
+    async def _ask(self, topics: Iterable[str], now: float) -> None:
         self._questions += 1
-        self._asked[self._questions] = Asked(topics, now, set())
+        self._asked[self._questions] = Asked({topic: self._subs[topic] for topic in topics}, now, set())
         await self.nc.publish(WITNESS, encoded(Joined(self.name, self._questions)))
 
     def _has_all(self, servers: set[str]) -> bool:
