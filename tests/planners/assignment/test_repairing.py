@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from overstory.kernels.enlarging import Filters, grown_for, path_cost
-from overstory.kernels.freeing import enlargement_costs
+from overstory.kernels.freeing import cheapest_by_leaf, enlargement_costs, numbers_freed
 from overstory.lab.subscribers import Subscribers
 from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.flowing import flow_to
@@ -60,3 +60,28 @@ def test_costs_of_enlargements_are_those_of_paths() -> None:
         box = ground.rectangles[rectangle]
         alone = path_cost(ground.sums, ground.coarse, ground.prices, ground.parent, filters, leaf, box, grown, np.inf)
         assert costs[rectangle, leaf] == alone
+
+
+def test_the_cheapest_of_each_leaf_is_that_of_all_costs() -> None:
+    mine = problem(LEVELS)
+    ground, filters, grown = ground_of(mine, mine.factor), cut_down(mine, 1), grown_for(mine.boxes)
+    freed = np.random.default_rng(2).integers(-6, 5, (len(ground.rectangles), len(mine.fair)))
+    costs = enlargement_costs(ground.sums, ground.prices, ground.parent, filters, ground.rectangles, freed > 0, grown)
+    scores = np.where(freed > 0, costs / np.maximum(freed, 1), np.inf)
+    rectangle, least = cheapest_by_leaf(
+        ground.sums, ground.coarse, ground.prices, ground.parent, filters, ground.rectangles, freed, grown
+    )
+    assert np.allclose(least, scores.min(axis=0))
+    known = np.flatnonzero(rectangle >= 0)
+    assert np.allclose(scores[rectangle[known], known], least[known])
+
+
+def test_numbers_freed_are_those_of_a_matrix() -> None:
+    mine, draw = problem(SMALL), np.random.default_rng(3)
+    pairs = pairs_of(mine)
+    stuck, open_ones = draw.random(len(pairs.size)) < 0.3, draw.random(len(mine.fair)) < 0.6
+    plain = np.zeros((len(mine.space.rectangles), len(mine.fair)), np.int64)
+    for at in np.flatnonzero(stuck).tolist():
+        plain[pairs.rectangle[at]] += mine.mask[pairs.which[at]] * open_ones * pairs.size[at]
+    found = numbers_freed(pairs.rectangle, pairs.which, pairs.size, stuck, mine.mask & open_ones, len(plain))
+    assert np.array_equal(found, plain)

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.enlarging import Filters, grown_for, let_in_path
-from overstory.kernels.freeing import enlargement_costs
+from overstory.kernels.freeing import cheapest_by_leaf, enlargement_costs, numbers_freed
 from overstory.kernels.greedy import Ground
-from overstory.model.network import Floats, Ints
+from overstory.model.network import Ints
 from overstory.planners.assignment.balancing import Flow, max_flow
 from overstory.planners.assignment.filters import covered_by
 from overstory.planners.assignment.problem import Problem, Truths, Words, as_truths, distinct_rows
 
-AT_ONCE = 8  # enlargements for those whom no filter covers, between two looks at who is left
+AT_ONCE = 16  # enlargements for those whom no filter covers, between two looks at who is left
 MOST_FLOWS = 24
 
 
@@ -65,12 +65,14 @@ def _cover(problem: Problem, ground: Ground, filters: Filters, pairs: Pairs) -> 
         costs = enlargement_costs(
             ground.sums, ground.prices, ground.parent, filters, ground.rectangles[wanted], freed[wanted] > 0, grown
         )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = np.where(freed[wanted] > 0, costs / freed[wanted], np.inf)
         for _ in range(AT_ONCE):
-            rectangle, leaf = _cheapest(costs, freed[wanted])
-            if not np.isfinite(costs[rectangle, leaf]):
+            rectangle, leaf = np.unravel_index(int(np.argmin(score)), score.shape)
+            if not np.isfinite(score[rectangle, leaf]):
                 break
-            let_in_path(ground.sums, ground.parent, filters, leaf, ground.rectangles[wanted[rectangle]], grown)
-            costs[rectangle], costs[:, leaf] = np.inf, np.inf  # for others at this leaf it is cheaper now, perhaps
+            let_in_path(ground.sums, ground.parent, filters, int(leaf), ground.rectangles[wanted[rectangle]], grown)
+            score[rectangle], score[:, leaf] = np.inf, np.inf  # for others at this leaf it is cheaper now, perhaps
 
 
 def _freed(problem: Problem, ground: Ground, filters: Filters, pairs: Pairs, flow: Flow, kind: Ints, left: int) -> bool:
@@ -78,30 +80,18 @@ def _freed(problem: Problem, ground: Ground, filters: Filters, pairs: Pairs, flo
     room = ground.capacity - np.bincount(flow.brokers, flow.amounts, len(ground.capacity)).astype(np.int64)
     open_ones = (room > 0) & ~flow.stuck_brokers
     freed = _numbers_freed(problem, pairs, flow.stuck_classes[kind], open_ones)
+    freed = np.minimum(np.minimum(freed, room), left)
     grown = grown_for(problem.boxes)
-    costs = enlargement_costs(ground.sums, ground.prices, ground.parent, filters, ground.rectangles, freed > 0, grown)
-    found = False
-    for _ in range(len(room)):
-        rectangle, leaf = _cheapest(costs, np.minimum(np.minimum(freed, room), left))
-        if not np.isfinite(costs[rectangle, leaf]):
-            break
-        found = True
-        let_in_path(ground.sums, ground.parent, filters, leaf, ground.rectangles[rectangle], grown)
-        costs[:, leaf] = np.inf
-    return found
+    rectangle, score = cheapest_by_leaf(
+        ground.sums, ground.coarse, ground.prices, ground.parent, filters, ground.rectangles, freed, grown
+    )
+    order = np.argsort(score, kind="stable")[: int((rectangle >= 0).sum())]
+    for leaf in order.tolist():
+        let_in_path(ground.sums, ground.parent, filters, leaf, ground.rectangles[rectangle[leaf]], grown)
+    return len(order) > 0
 
 
 def _numbers_freed(problem: Problem, pairs: Pairs, stuck: Truths, open_ones: Truths) -> Ints:
     """By rectangle and leaf: how many stuck subscribers could go there if its filter let the rectangle in."""
-    found = np.zeros((len(problem.space.rectangles), len(open_ones)), np.int64)
-    mine = np.flatnonzero(stuck)
-    np.add.at(found, pairs.rectangle[mine], problem.mask[pairs.which[mine]] * pairs.size[mine, None])
-    return found * open_ones
-
-
-def _cheapest(costs: Floats, freed: Ints) -> tuple[int, int]:
-    """The rectangle and leaf whose enlargement costs least for each subscriber that it frees."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        score = np.where(np.isfinite(costs) & (freed > 0), costs / freed, np.inf)
-    rectangle, leaf = np.unravel_index(int(np.argmin(score)), score.shape)
-    return int(rectangle), int(leaf)
+    useful = problem.mask & open_ones
+    return numbers_freed(pairs.rectangle, pairs.which, pairs.size, stuck, useful, len(problem.space.rectangles))
