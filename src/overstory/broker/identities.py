@@ -159,7 +159,10 @@ def _recall_session(state: State, store: Store, row: tuple[int, str, int, float 
     for subscription, options in store.rows(
         "SELECT number, options FROM subscriptions WHERE session = ? ORDER BY number", number
     ):
-        asked, identifier, where, version = msgspec.msgpack.decode(options, type=tuple[Asked, int, str | None, int])
+        asked, identifier, where, version, copies = msgspec.msgpack.decode(
+            options, type=tuple[Asked, int, str | None, int, int]
+        )
+        session.copies = max(session.copies, copies)
         subscribing.restore(state, session, Wish(asked, where, identifier), (subscription, version))
     found = store.rows(
         "SELECT sequence, packet_id, state, delivery FROM deliveries WHERE session = ? ORDER BY sequence", number

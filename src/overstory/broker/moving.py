@@ -230,6 +230,7 @@ class Moving:
         """Another broker has the session of a client."""
         way = self._ways.pop(name, None)
         self._follows.discard(name)
+        self._asked.pop(name, None)  # if it begins here again some day, it may be sent on
         if way is not None:
             self.went += way.has_gone
             self._pump()

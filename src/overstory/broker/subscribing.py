@@ -122,8 +122,7 @@ def enter(state: State, session: Session, made: Subscription) -> None:
 
 def note(state: State, session: Session, made: Subscription) -> None:
     """Notes a subscription in the journal."""
-    version = made.version + session.copies + bool(session.copies)  # that no copy of the session elsewhere has used
-    options = msgspec.msgpack.encode((made.asked, made.identifier, made.where, version))
+    options = msgspec.msgpack.encode((made.asked, made.identifier, made.where, made.version, session.copies))
     state.journal.note("subscribe", session.number, made.number, options)
 
 

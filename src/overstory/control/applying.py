@@ -110,9 +110,7 @@ async def look(plan: Plan, brokers: Brokers, options: Options) -> Look:
     scenario = options.scenario or running
     check_network(scenario, plan, network)
     members = {broker: one for broker, one in seen.items() if broker not in brokers.joining}
-    active = max(one.active for one in members.values())
-    if any(one.active != active for one in members.values()):
-        raise StalePlanError("brokers disagree about the epoch; look at 'overstory status'")
+    active = agreed_epoch(members)
     files, live = await brokers.plan_files(active), await brokers.subscriptions()
     moves = moves_of(plan, await brokers.clients(), options.moves)
     moving = None if options.moves is None else frozenset(client for client, _, _ in moves)
@@ -127,6 +125,23 @@ async def look(plan: Plan, brokers: Brokers, options: Options) -> Look:
     preview = preview_of(before, (scenario, plan), len(moves), len(package))
     who = plan_print(plan), plan.header.planner
     return Look(epoch, active, *who, package, made.rebased, preview, by_broker, scenario, source)
+
+
+def agreed_epoch(members: Mapping[int, Standing]) -> int:
+    """The epoch that all brokers use. Raises a ``StalePlanError`` that names one that uses another epoch, or has
+    another plan under this one."""
+    active = max(one.active for one in members.values())
+    plans = {broker: {one.epoch: one.plan for one in standing.epochs} for broker, standing in members.items()}
+    used = [(members[broker].active, found.get(active, "")) for broker, found in plans.items()]
+    most = max(used, key=used.count)
+    for (broker, standing), (epoch, plan) in zip(members.items(), used, strict=True):
+        if (epoch, plan) != most:
+            what = f"uses epoch {standing.active}" if epoch != most[0] else "has another plan under it"
+            raise StalePlanError(
+                f"brokers disagree about epoch {most[0]}: broker {broker} {what}; nothing was changed; "
+                "see 'overstory status'"
+            )
+    return active
 
 
 def check_settled(brokers: Brokers, seen: Mapping[int, Standing]) -> None:

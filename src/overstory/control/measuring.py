@@ -32,10 +32,11 @@ class Verdict(msgspec.Struct, frozen=True):
     measured: float | None
     predicted: float | None
 
-    def exceeds(self, limit: float) -> bool:
+    def exceeds(self, limit: float, partly: bool = False) -> bool:
         """Whether the measured cost is above the predicted one, or without a prediction above the one before, by more
-        than this share."""
+        than this share. ``partly``: some clients are still to be moved, so that it need not be below the one before."""
         expected = 1.0 if self.predicted is None else self.predicted
+        expected = max(expected, 1.0) if partly else expected
         return self.measured is not None and self.measured > expected * (1 + limit)
 
 
@@ -73,6 +74,13 @@ def prices_of(scenario: Scenario) -> dict[Link, float]:
 def verdict(before: Measured, after: Measured, costs: tuple[float | None, float | None]) -> Verdict:
     """Holds what was measured against what two plans predict."""
     one, other = before.per_event, after.per_event
-    measured = other / one if one and other is not None else None
-    predicted = costs[1] / costs[0] if costs[0] and costs[1] is not None else None
-    return Verdict(measured, predicted)
+    return Verdict(_ratio(one, other), _ratio(*costs))
+
+
+def _ratio(before: float | None, after: float | None) -> float | None:
+    """What is after as a ratio to what was before: infinite if there was nothing and is something now."""
+    if before is None or after is None:
+        return None
+    if before:
+        return after / before
+    return float("inf") if after else 1.0

@@ -48,15 +48,27 @@ async def carry_out(
     judged = await _judged(brokers, found, before, asked.watch)
     if asked.canary is None:
         return Done(outcome.state, outcome, judged)
-    if judged.exceeds(asked.limit):
-        back = await rollback(brokers, msgspec.structs.replace(options, moves=None), tell)
-        return Done(back.state, back, judged, f"the measured cost exceeds the predicted one: {_ratios(judged)}")
+    if judged.exceeds(asked.limit, partly=bool(rest.moves)):
+        return await _gone_back(brokers, options, judged, tell)
+    if not rest.moves:
+        return Done(outcome.state, outcome, judged)
     await brokers.lead()
     more = await move_clients(rest, brokers, options)
     await brokers.release()
-    totals = [one + other for one, other in zip((outcome.asked, outcome.moved, outcome.stayed), more, strict=True)]
-    outcome = msgspec.structs.replace(outcome, asked=totals[0], moved=totals[1], stayed=totals[2])
+    # Brokers count all that have stayed under this plan; the others are counted here
+    outcome = msgspec.structs.replace(
+        outcome, asked=outcome.asked + more[0], moved=outcome.moved + more[1], stayed=more[2]
+    )
+    judged = await _judged(brokers, found, before, asked.watch)
+    if judged.exceeds(asked.limit):
+        return await _gone_back(brokers, options, judged, tell)
     return Done(past.INSTALLED, outcome, judged)
+
+
+async def _gone_back(brokers: Brokers, options: Options, judged: Verdict, tell: Tell | None) -> Done:
+    """Goes back to the plan before, since this one costs more than it may."""
+    back = await rollback(brokers, msgspec.structs.replace(options, moves=None), tell)
+    return Done(back.state, back, judged, f"the measured cost exceeds the predicted one: {_ratios(judged)}")
 
 
 async def _judged(brokers: Brokers, found: Look, before: Measured, seconds: float) -> Verdict:
