@@ -14,7 +14,7 @@ from overstory.lab.simulator.workload import make_publications
 from overstory.matching import Batch
 
 ROOT = Path(__file__).parents[2]
-PARTS = 6  # so that they can run beside each other
+PARTS = 3  # so that they can run beside each other; each starts Spark once
 
 
 @pytest.mark.parametrize("part", range(PARTS))
