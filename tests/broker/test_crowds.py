@@ -3,6 +3,7 @@
 import asyncio
 
 from overstory.broker.core import STEPS
+from overstory.broker.server import LONGEST_PAUSE, MANY_WRITES, PAUSE, pause_after
 from overstory.broker.state import MOST_UNFILED
 from overstory.broker.tick import SLICE
 from overstory.wire.packets import (
@@ -146,3 +147,33 @@ def test_retained_messages_are_sent_in_slices() -> None:
         turns += 1
     assert turns >= 1000 // STEPS
     assert len(b.messages()) == 1000
+
+
+def test_after_a_turn_with_very_many_writes_messages_gather_for_a_moment() -> None:
+    """Nobody misses anything by it."""
+    assert pause_after(MANY_WRITES - 1, 0.1) == 0
+    assert pause_after(MANY_WRITES, 0.002) == 0.002 * PAUSE
+    assert pause_after(MANY_WRITES, 1.0) == LONGEST_PAUSE
+
+    async def listen(port: int, number: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(write(Connect(f"c{number}"), 5) + write(Subscribe(1, (Asked("all"),)), 5))
+        for _ in range(2):  # CONNACK and SUBACK
+            head = await reader.readexactly(2)
+            await reader.readexactly(head[1])
+        return reader, writer
+
+    async def crowd(port: int) -> None:
+        listeners = [await listen(port, number) for number in range(MANY_WRITES)]
+        _, publisher = await asyncio.open_connection("127.0.0.1", port)
+        publisher.write(write(Connect("pub"), 5))
+        for number in range(5):
+            message = write(Publish("all", b"%d" % number), 5)
+            publisher.write(message)
+            for reader, _ in listeners:
+                assert await reader.readexactly(len(message)) == message
+        for writer in [publisher, *(writer for _, writer in listeners)]:
+            writer.close()
+
+    with broker() as running:
+        asyncio.run(asyncio.wait_for(crowd(running.port), PATIENCE))

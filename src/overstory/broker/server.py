@@ -1,7 +1,9 @@
 """The shell: sockets in, sockets out. All decisions are in ``core`` and ``tick``.
 
 What comes between two turns of the loop is handled together in one tick, and every client gets what is for it in one
-write. Long work is done in slices, between which others get their turn.
+write. Long work is done in slices, between which others get their turn. A turn that has written to very many clients
+is followed by a pause of at most half its length: the system's part of a write is most of what it costs, and messages
+that gather meanwhile share it.
 """
 
 import asyncio
@@ -24,6 +26,13 @@ from overstory.errors import BrokerError
 CHORES = 200  # steps of what nobody waits for, in one turn: some milliseconds
 SECOND = 1.0
 LINGER = 2.0  # seconds that a client has to read why it was hung up on
+MANY_WRITES = 256  # of a turn, from which on a pause follows
+PAUSE, LONGEST_PAUSE = 0.5, 0.005  # of the turn before; seconds
+
+
+def pause_after(writes: int, seconds: float) -> float:
+    """The seconds to wait after a turn that took so long, and wrote to so many clients."""
+    return min(seconds * PAUSE, LONGEST_PAUSE) if writes >= MANY_WRITES else 0.0
 
 
 class Connection(asyncio.Protocol):
@@ -95,6 +104,7 @@ class Server:
         self.failed: BrokerError | None = None
         self.on_failure: Callable[[], None] | None = None
         self._woken = False
+        self._pause = 0.0  # seconds before the next turn, in which messages gather
         self._paused = False
         self._listener: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -160,11 +170,15 @@ class Server:
         """Asks for a turn."""
         if not self._woken:
             self._woken = True
-            self._loop.call_soon(self.turn)
+            if self._pause:
+                self._loop.call_later(self._pause, self.turn)
+            else:
+                self._loop.call_soon(self.turn)
 
     def turn(self) -> None:
         """One turn: a slice of what has come, of long answers and of chores; then all writes."""
         self._woken = False
+        began = time.perf_counter()
         self.core.set_time(time.time())
         self.tick.run()
         busy = self.peers is not None and self.peers.turn()
@@ -176,6 +190,7 @@ class Server:
             self._commit()
         if self.state.stalled:
             self._stall()
+        self._pause = 0.0 if self.tick.pending else pause_after(self.tick.writes, time.perf_counter() - began)
         if self.tick.pending or self.core.chores or busy:
             self.wake()
         elif self._paused:
