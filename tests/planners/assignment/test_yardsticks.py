@@ -1,11 +1,13 @@
 """Bounds are below, oracles agree: certified bound, linear programmes, constraint programming, the paper's lemmas."""
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from math import log
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from overstory.kernels.packing import brokers_needed
 from overstory.lab.subscribers import Subscribers
@@ -81,6 +83,65 @@ def test_the_problem_that_kernels_are_compiled_with() -> None:
     small = small_problem()
     compile_kernels()
     assert certified_bound(small) <= bandwidth(small, search(small, 1, 0).filters)
+
+
+@st.composite
+def tiny_trees(draw: st.DrawFn) -> Problem:
+    """A few subscribers, and three leaves: all below the root, or two of them below another broker."""
+    deep, size = draw(st.booleans()), draw(st.integers(1, 6))
+    small, seed = small_problem(), draw(st.integers(0, 10_000))
+    dice = np.random.default_rng(seed)
+    parent, prices = np.array([3, 3, -1, -1] if deep else [-1, -1, -1]), dice.integers(1, 4, 4 if deep else 3)
+    sums = np.zeros((5, 5))
+    sums[1:, 1:] = dice.integers(0, 9, (4, 4)).cumsum(0).cumsum(1)
+    low = dice.integers(0, 4, (4, 2))
+    high = dice.integers(low + 1, 5)
+    rectangles = np.stack([low[:, 0], high[:, 0], low[:, 1], high[:, 1]], axis=1)
+    return replace(
+        small,
+        brokers=small.brokers._replace(parent=parent, prices=prices.astype(float), nodes=np.arange(len(parent))),
+        space=small.space._replace(sums=sums, rectangles=rectangles),
+        clients=np.arange(size),
+        rectangle=dice.integers(0, 4, size),
+        which=dice.integers(0, 3, size),
+        words=dice.integers(1, 8, (3, 1)).astype(np.uint64),
+        fair=np.ones(3),
+        others=np.zeros(3, np.int64),
+        most=float(draw(st.integers(1, 6))),
+    )
+
+
+def least_of_all(mine: Problem) -> float:
+    """The cheapest assignment within the largest load, whose filters are just what is wanted; infinite if there is
+    none."""
+    cells = np.diff(np.diff(mine.space.sums, axis=0), axis=1)
+    parent, best = mine.brokers.parent, np.inf
+    for leaf in product(range(3), repeat=len(mine.clients)):
+        fits = (np.bincount(leaf, minlength=3) <= mine.most).all()
+        if not fits or not mine.mask[mine.which, list(leaf)].all():
+            continue
+        wanted = np.zeros((len(parent), *cells.shape), bool)
+        for one, node in enumerate(leaf):
+            box = mine.space.rectangles[mine.rectangle[one]]
+            while node >= 0:
+                wanted[node, box[0] : box[1], box[2] : box[3]] = True
+                node = int(parent[node])
+        best = min(best, float(mine.brokers.prices @ (wanted * cells).sum(axis=(1, 2))))
+    return best
+
+
+@settings(max_examples=60)
+@given(tiny_trees())
+def test_the_bound_is_never_above_a_plan(mine: Problem) -> None:
+    assert certified_bound(mine) <= least_of_all(mine) * (1 + 1e-9)
+
+
+def test_prices_of_classes_find_what_disjoint_ones_do_not() -> None:
+    """Three classes, each of which shares one of three brokers with each other: no two are disjoint, and it takes two
+    brokers."""
+    block, around = np.array([[0, 1, 0, 1]]), np.array([[0, 2, 0, 2]])
+    words, order = np.array([[3], [6], [5]], np.uint64), np.array([0, 1, 2])
+    assert brokers_needed(block, around, np.array([[1, 1, 1]]), words, order, np.array([9, 9, 9])).tolist() == [2]
 
 
 def test_brokers_needed_by_hand() -> None:

@@ -1,23 +1,24 @@
 """Yardsticks: what no assignment can cost less than, and what linear programming says of small problems.
 
 * ``certified_bound`` holds for every assignment in time within a load factor, whatever its filters: see
-  ``kernels.packing``. Where there are several levels, every wanted event also enters the brokers on a way down.
+  ``kernels.packing``. Where there are several levels, it also counts the brokers on the way down, level by level.
 * ``all_rectangles`` is the linear programme of Yu, Agarwal and Yang over *all* rectangles and subscribers, by column
   generation. It bounds the sum of the boxes' weights; their union may weigh less.
 * ``exact`` is the optimum of tiny problems by constraint programming, with the weight of unions.
 * The *fractional value* of ``slp1`` is none of these: it is of a sample and of few rectangles, and no bound.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from overstory.kernels.packing import brokers_needed
+from overstory.kernels.packing import brokers_needed, signatures
 from overstory.model.network import Floats, Ints
 from overstory.planners.assignment.filter_assign import holding, weights_of
 from overstory.planners.assignment.linear import solved
-from overstory.planners.assignment.problem import Problem
+from overstory.planners.assignment.problem import Problem, Truths, as_words
 
 MOST_BLOCKS = 192  # along each dimension
 EXACTNESS = 1e-7
@@ -26,16 +27,48 @@ SECONDS = 60.0
 
 
 def certified_bound(problem: Problem, factor: float | None = None) -> float:
-    """Of the bytes that planners see, under a load factor (by default the largest)."""
-    leaves, space = len(problem.fair), problem.space
-    counts = _counts(problem)
+    """Of the bytes that planners see, under a load factor (by default the largest). Every event enters as many leaves
+    as it needs; and of the brokers that are so many links below the root and no leaves, as many as those need who have
+    no leaf that is nearer to the root."""
+    leaves, space, prices = len(problem.fair), problem.space, problem.brokers.prices
     blocks = blocks_of(space.rectangles, space.sums.shape)
-    order = np.argsort(problem.mask.sum(axis=1), kind="stable")
-    room = problem.capacity(problem.most if factor is None else factor)
-    needed = brokers_needed(blocks, space.rectangles, counts, problem.words, order, room)
     weight = weights_of(space.sums, blocks)
-    above = _least_above(problem)
-    return float(weight @ (needed * problem.brokers.prices[:leaves].min() + (needed > 0) * above))
+    blocks, weight = blocks[weight > 0], weight[weight > 0]
+    _, first, same = np.unique(signatures(blocks, space.rectangles), return_index=True, return_inverse=True)
+    weight = np.bincount(same.reshape(-1), weight, len(first))
+    room = problem.capacity(problem.most if factor is None else factor)
+    counts, distinct = _counts(problem), blocks[first]
+    needed = _needed_of(problem, distinct, counts, problem.mask, room)
+    above = np.zeros(len(distinct))
+    for nodes, mask, capacity in _levels(problem, room):
+        above += _needed_of(problem, distinct, counts, mask, capacity) * prices[nodes].min()
+    above = np.maximum(above, (needed > 0) * _least_above(problem))
+    return float(weight @ (needed * prices[:leaves].min() + above))
+
+
+def _needed_of(problem: Problem, blocks: Ints, counts: Ints, mask: Truths, room: Ints) -> Ints:
+    order = np.argsort(mask.sum(axis=1), kind="stable")
+    return brokers_needed(blocks, problem.space.rectangles, counts, as_words(mask), order, room)
+
+
+def _levels(problem: Problem, room: Ints) -> Iterator[tuple[Ints, Truths, Ints]]:
+    """The brokers that are no leaves, by how many links they are below the root. With each such level: by class and
+    broker, whether it leads to a leaf that is in time, which is never so for classes with a leaf that is not below the
+    level; and by broker the room of its leaves."""
+    parent, leaves = problem.brokers.parent, len(problem.fair)
+    depth = np.ones(len(parent), np.int64)
+    for node in range(len(parent) - 1, -1, -1):  # parents stand behind their children
+        if parent[node] >= 0:
+            depth[node] = depth[parent[node]] + 1
+    above = np.arange(leaves)
+    for level in range(int(depth.max()), 0, -1):
+        above = np.where((above >= 0) & (depth[above] > level), parent[above], above)
+        nodes = np.flatnonzero((depth == level) & (np.arange(len(parent)) >= leaves))
+        if len(nodes):
+            below = above[None, :] == nodes[:, None]
+            mask = (problem.mask.astype(np.int64) @ below.T.astype(np.int64)) > 0
+            mask[problem.mask[:, ~below.any(axis=0)].any(axis=1)] = False
+            yield nodes, mask, below @ room
 
 
 def _counts(problem: Problem) -> Ints:
