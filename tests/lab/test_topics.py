@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,7 +24,7 @@ from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.history import problems_of_changes, timeline_of
 from overstory.pipeline.workbench import Workbench
 from overstory.planners.chains import make_plan
-from overstory.planners.topics.adapting import Adapting
+from overstory.planners.topics.adapting import MEMORY, Adapting
 from overstory.planners.topics.clustering import alone, covered, overall
 from overstory.planners.topics.costs import linear
 from overstory.planners.topics.demand import asked_in
@@ -150,7 +151,7 @@ def test_the_operator_sees_clusters_and_a_timeline(tmp_path: Path, monkeypatch: 
     words = run("clusters", folder, plan)
     assert "less than without clusters" in words
     assert "who throws most away" in words
-    for wrong in (["--own", "t00"], ["--own", "t00=0"], ["--interval", "0"]):
+    for wrong in (["--own", "t00"], ["--own", "t00=0"], ["--own", "elsewhere=60"], ["--interval", "0"]):
         assert cli.main(["clusters", folder, plan, *wrong]) == 64
 
 
@@ -173,6 +174,12 @@ def test_rates_that_a_log_tells_change_clusters(tmp_path: Path) -> None:
     assert adapting.take(quiet)[0] == 0
     changed, done = adapting.take(loud)
     assert changed == len({0, *np.flatnonzero(asked.demand.rates).tolist()})
+    assert adapting.intervals == pytest.approx(1801)
+    halves = Adapting(asked, found, seed=1, seconds=360.0, own={names[0]: 180.0})
+    halves.take(loud.filter(pc.equal(loud["topic"], names[0])))
+    assert halves.intervals == pytest.approx(1799 / 2)
+    assert adapting.known[0] == pytest.approx(20 * 1800 / (1800 + MEMORY), rel=0.02)  # events of every other window
+    assert halves.known[0] == pytest.approx(40 * 899.5 / (899.5 + MEMORY), rel=0.02)
     assert done.updates["removed"] + done.updates["destroyed"] > 0
     assert not adapting.state.inside[:, 0].any()
     assert done.timeline.costs[-1].cost <= done.timeline.scribe[-1] + 1e-9

@@ -17,7 +17,7 @@ from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.settings import Settings
 from overstory.pipeline.interests import SURELY_WITHIN, all_plain, partners_here, partners_on, wanted_topics
 from overstory.pipeline.pipeline import Pipeline
-from overstory.pipeline.topic_windows import follow, growing_windows_of, rates_in, riding_on, windows_of
+from overstory.pipeline.topic_windows import follow, growing_windows_of, last_time, rates_in, riding_on, windows_of
 from overstory.pipeline.workbench import Workbench
 from overstory.planners.topics.demand import asked_in
 
@@ -95,20 +95,26 @@ def test_windows_of_a_log_and_of_one_that_grows(tmp_path: Path, pipeline: Pipeli
     found = windows_of(pipeline.spark.read.parquet(str(log)), 360.0, {"t0": 720.0}).toArrow()
     got = {(row["topic"], row["window"]): row["events"] for row in found.to_pylist()}
     assert got == expected
-    names, rates = rates_in(windows_of(pipeline.spark.read.parquet(str(log)), 360.0).toArrow(), 20)
-    assert rates.sum() * 20 == pytest.approx(rows.num_rows)
+    last = last_time(pipeline.spark.read.parquet(str(log)))
+    assert last == max(rows["$time"].to_pylist())
+    rates = rates_in(found, last, 360.0, {"t0": 720.0})
+    for at, topic in enumerate(rates.topics):
+        mine = [count for (name, _), count in expected.items() if name == topic]
+        length = 720.0 if topic == "t0" else 360.0
+        assert (rates.seconds[at], rates.windows[at]) == (length, int(last // length) + 1)
+        assert (rates.events[at], rates.busy[at], rates.most[at]) == (sum(mine), len(mine), max(mine))
+        assert rates.bytes[at] == pytest.approx(sum(mine) / rates.windows[at])  # each has one byte
     with pytest.raises(UsageError, match="longer than 0 seconds"):
         windows_of(pipeline.spark.read.parquet(str(log)), 0.0)
     folder = tmp_path / "growing"
     folder.mkdir()
     pq.write_table(rows, folder / "part.parquet")
     stream = pipeline.spark.readStream.schema(pipeline.spark.read.parquet(str(log)).schema).parquet(str(folder))
-    query = growing_windows_of(stream, 360.0).writeStream.format("memory").queryName("grown").outputMode("complete")
+    windows = growing_windows_of(stream, 360.0, {"t0": 720.0})
+    query = windows.writeStream.format("memory").queryName("grown").outputMode("complete")
     query.trigger(availableNow=True).start().awaitTermination()
     grown = pipeline.spark.table("grown").toArrow()
-    assert sum(grown["events"].to_pylist()) == rows.num_rows
-    assert rates_in(grown, 20)[0] == names
-    assert rates_in(grown, 20)[1] == pytest.approx(rates)
+    assert {(row["topic"], row["window"]): row["events"] for row in grown.to_pylist()} == expected
 
 
 def test_a_growing_log_tells_of_windows_that_are_over(tmp_path: Path, pipeline: Pipeline) -> None:
@@ -125,14 +131,16 @@ def test_a_growing_log_tells_of_windows_that_are_over(tmp_path: Path, pipeline: 
         table = table.set_column(table.column_names.index("$time"), "$time", pa.array(some))
         pq.write_table(table, folder / f"part-{number}.parquet")
         os.utime(folder / f"part-{number}.parquet", (number + 1, number + 1))
-    follow(pipeline.spark, folder, 10.0, batches.append, once=True)
+    with pytest.raises(UsageError, match="longer than 0 seconds"):
+        follow(pipeline.spark, folder, 10.0, batches.append, once=True, own={"b": 0.0})
+    follow(pipeline.spark, folder, 10.0, batches.append, once=True, own={"b": 20.0})
     told = [row for batch in batches for row in batch.to_pylist()]
     found = {(row["topic"], row["window"]): (row["events"], row["bytes"]) for row in told}
     assert len(told) == len(found)
-    assert found[("b", 6)] == (2, 4)
+    assert found[("b", 3)] == (2, 4)  # windows of its own length
     assert found[("a", 1)] == (1, 2)
     assert found[("a", 0)][0] in (2, 3)  # the late event is counted only if both files came as one batch
-    assert ("b", 15) not in found  # it is not over yet
+    assert ("b", 7) not in found  # it is not over yet
 
 
 def test_keep_alives_ride_on_events(tmp_path: Path, pipeline: Pipeline) -> None:

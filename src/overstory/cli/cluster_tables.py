@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from overstory.kernels.tamara_state import UPDATES
+from overstory.pipeline.topic_windows import Rates
 from overstory.planners.topics.clustering import Clustering, alone, direct_of, overall
 from overstory.planners.topics.demand import Asked, Demand, lower_bound
 from overstory.planners.topics.overlay import MOST_USERS, overlay_cost
@@ -114,6 +115,21 @@ def timeline_rows(timeline: Timeline) -> list[Row]:
             "messages": int(timeline.messages[at]),
         }
         for at, time in enumerate(timeline.times.tolist())
+    ]
+
+
+def rate_rows(rates: Rates) -> list[Row]:
+    """Topics with most events in an interval first: how long theirs is, what it holds, and how many hold none."""
+    mean = rates.events / rates.windows
+    return [
+        {
+            "topic": rates.topics[each],
+            "interval (s)": float(rates.seconds[each]),
+            "events": round(float(mean[each]), 4),
+            "most": int(rates.most[each]),
+            "without any": f"{100 * (1 - rates.busy[each] / rates.windows[each]):.0f}%",
+        }
+        for each in np.argsort(-mean, kind="stable").tolist()
     ]
 
 

@@ -14,6 +14,7 @@ from overstory.cli.cluster_tables import (
     cluster_rows,
     costs_in_words,
     costs_of,
+    rate_rows,
     saved_by_riding,
     timeline_rows,
 )
@@ -24,7 +25,7 @@ from overstory.errors import UsageError
 from overstory.model.plan import read_plan
 from overstory.model.scenario import Scenario, read_scenario
 from overstory.pipeline.pipeline import Pipeline
-from overstory.pipeline.topic_windows import NO_LENGTH, follow, riding_on
+from overstory.pipeline.topic_windows import NO_LENGTH, follow, last_time, rates_in, riding_on, windows_of
 from overstory.planners.topics.adapting import Adapting
 from overstory.planners.topics.clustering import Clustering
 from overstory.planners.topics.demand import Asked, asked_in
@@ -49,6 +50,9 @@ def add_to(commands: Any) -> None:
         "--riding", action="store_true", help="also tell what is saved where keep-alives ride on events"
     )
     command.add_argument(
+        "--rates", action="store_true", help="also tell how often topics have events, from windows of the log"
+    )
+    command.add_argument(
         "--interval", type=float, metavar="SECONDS", help=f"of a maintenance interval (default: {INTERVAL:g})"
     )
     command.add_argument(
@@ -69,11 +73,14 @@ def run_clusters(arguments: argparse.Namespace) -> None:
         raise UsageError(NO_LENGTH)
     with pipeline_for(arguments) as pipeline:
         asked = asked_in(scenario, pipeline)
+        _check_own(own, asked)
         found = clustering_in(scenario, plan, asked)
         told: dict[str, Any] = {"clusters": cluster_rows(asked, found), **costs_of(asked, found)}
         told["clients"] = client_rows(asked, found, np.unique(scenario.subscriptions["client"].to_numpy()))
         if arguments.timeline:
             told["timeline"] = timeline_rows(_replayed(scenario, asked))
+        if arguments.rates:
+            told["rates"] = _rates(scenario, pipeline, seconds, own)
         if arguments.riding:
             told["riding"] = _riding(scenario, pipeline, asked, found, seconds, own)
         if arguments.json and not arguments.live:
@@ -82,7 +89,7 @@ def run_clusters(arguments: argparse.Namespace) -> None:
             _print(told)
         if arguments.live:
             with contextlib.suppress(KeyboardInterrupt):
-                _follow(pipeline, Adapting(asked, found), arguments, seconds)
+                _follow(pipeline, Adapting(asked, found, seconds=seconds, own=own), arguments, seconds, own)
 
 
 def lengths_in(texts: list[str]) -> dict[str, float]:
@@ -99,6 +106,12 @@ def lengths_in(texts: list[str]) -> dict[str, float]:
     return found
 
 
+def _check_own(own: dict[str, float], asked: Asked) -> None:
+    unknown = own.keys() - set(asked.interests.names)
+    if unknown:
+        raise UsageError(f"--own: nobody wants a topic {min(unknown)!r}, and it has no event")
+
+
 def _replayed(scenario: Scenario, asked: Asked) -> Timeline:
     state = empty_state(asked.demand.users, asked.demand.rates, asked.costs, Rules())
     return replayed(state, changes_in(scenario, asked) or joins(asked.demand, 0), LOOKS).timeline
@@ -110,14 +123,18 @@ def _riding(
     """What an interval costs less where keep-alives ride on events. A cluster has the shortest interval of its
     topics."""
     names = asked.interests.names
-    unknown = own.keys() - set(names)
-    if unknown:
-        raise UsageError(f"--own: nobody wants a topic {min(unknown)!r}, and it has no event")
     sets = [[names[topic] for topic in topics] for topics in found.sets()]
     channels = [([name], own.get(name, seconds)) for name in names]
     channels += [(topics, min(own.get(topic, seconds) for topic in topics)) for topics in sets]
     events = pipeline.spark.read.parquet(str(scenario.events))
     return saved_by_riding(asked, found, riding_on(events, channels))
+
+
+def _rates(scenario: Scenario, pipeline: Pipeline, seconds: float, own: dict[str, float]) -> list[Row]:
+    """From windows of the whole log, each topic's as long as its interval; most events in an interval first."""
+    events = pipeline.spark.read.parquet(str(scenario.events))
+    windows = windows_of(events, seconds, own).toArrow()
+    return rate_rows(rates_in(windows, last_time(events) or 0.0, seconds, own))
 
 
 def _print(told: dict[str, Any]) -> None:
@@ -132,6 +149,9 @@ def _print(told: dict[str, Any]) -> None:
     if clients and clients[0]["thrown away"] > 0:
         print(f"\n  who throws most away ({len(clients):,} clients in all; --json lists them)")
         print(_table(clients[:MOST_CLIENTS]))
+    if told.get("rates"):
+        print(f"\n  topics with most events ({len(told['rates']):,} have any; --json lists them)")
+        print(_table(told["rates"][:MOST_ROWS]))
     if "timeline" in told:
         print(f"\n{_table(told['timeline'])}")
 
@@ -140,14 +160,16 @@ def _table(rows: list[Row]) -> str:
     return table(tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
-def _follow(pipeline: Pipeline, adapting: Adapting, arguments: argparse.Namespace, seconds: float) -> None:
+def _follow(
+    pipeline: Pipeline, adapting: Adapting, arguments: argparse.Namespace, seconds: float, own: dict[str, float]
+) -> None:
     """Tells of each batch of windows that are over what their rates changed."""
 
     def tell(windows: pa.Table) -> None:
         rates, done = adapting.take(windows)
         last = done.timeline
         row = {
-            "intervals": adapting.intervals,
+            "intervals": round(adapting.intervals, 1),
             "rates that changed": rates,
             "clusters": int(last.clusters[-1]),
             **done.updates,
@@ -159,4 +181,4 @@ def _follow(pipeline: Pipeline, adapting: Adapting, arguments: argparse.Namespac
         else:
             print("  " + ", ".join(f"{name} {value:,}" for name, value in row.items()), flush=True)
 
-    follow(pipeline.spark, arguments.live, seconds, tell, arguments.once)
+    follow(pipeline.spark, arguments.live, seconds, tell, arguments.once, own)

@@ -1,15 +1,17 @@
 """Cells of the experiments on topics: one workload, several ways to cluster it, what each costs at the end of the run.
 
-Everything is reckoned by the paper's formulas, which the meter equals (a test says so). ``effort`` is what forming and
-adapting clusters takes, every message counted, relative to the overall cost over the period.
+Everything is reckoned by the paper's formulas, which the meter equals (a test says so). The *effort* is what forming
+and adapting clusters takes, every message counted, relative to the overall cost over the period.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from overstory.lab.experiment import BySeed, Figure, Row, Settings
+from overstory.kernels.tamara_state import KINDS, UPDATES
+from overstory.lab.experiment import BySeed, Figure, Measure, Row, Settings
 from overstory.lab.measuring import by_seed, lines, quotients, savings, where
 from overstory.lab.topics import PERIODS, M, Topics, Workload, draw_workload
 from overstory.lab.topics_calibration import static
@@ -258,3 +260,23 @@ def beyond(rows: Sequence[Row], way: str, other: str, **which: Value) -> BySeed:
     """How many points more of Scribe's cost a way saves than another."""
     one, than = saved(rows, way, **which), saved(rows, other, **which)
     return {seed: one[seed] - than[seed] for seed in one.keys() & than.keys()}
+
+
+def statistics(*ways: str, **which: Value) -> dict[str, Measure]:
+    """With average events: how many clusters there are in the end, how wide they are, how many topics still have direct
+    subscribers, and how many updates and messages it took."""
+    found: dict[str, Measure] = {}
+    for way in ways:
+        name = way.replace(", ", "_").replace("-", "_")
+        for value in ("clusters", "topics_in_a_cluster"):
+            found[f"{name}_{value}"] = partial(column, value=value, way=way, frequency="average", **which)
+        if way != SEARCH:
+            for value in ("topics_with_direct_subscribers", *(f"updates_{kind}" for kind in UPDATES)):
+                found[f"{name}_{value}"] = partial(column, value=value, way=way, frequency="average", **which)
+            found[f"{name}_messages"] = partial(_messages, way=way, **which)
+    return found
+
+
+def _messages(rows: Sequence[Row], way: str, **which: Value) -> BySeed:
+    kinds = [column(rows, f"messages_{kind}", way, frequency="average", **which) for kind in KINDS]
+    return {seed: sum(kind[seed] for kind in kinds) for seed in kinds[0]}

@@ -6,7 +6,7 @@ an interval with an event: ``riding_on`` tells how often that is.
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,32 +32,39 @@ def windows_of(events: "DataFrame", seconds: float, own: Mapping[str, float] | N
     return rows.groupBy(TOPIC, "window").agg(sql.count("*").alias("events"), sql.sum("size").alias("bytes"))
 
 
-def growing_windows_of(events: "DataFrame", seconds: float) -> "DataFrame":
-    """The same of a stream: events that are more than ``WATERMARK`` intervals late are not counted."""
+def growing_windows_of(events: "DataFrame", seconds: float, own: Mapping[str, float] | None = None) -> "DataFrame":
+    """The same of a stream. A window is told of when it is over, and events that come more than ``WATERMARK`` of the
+    longest intervals late need not be counted. An event's time is the end of its window, so that windows of several
+    lengths share one watermark."""
     from pyspark.sql import functions as sql
 
-    time = sql.timestamp_micros((sql.col("`$time`") * 1e6).cast("long"))
-    timed = events.select(sql.col(TOPIC), time.alias("time"), sql.col("`$bytes`").alias("size"))
-    length = f"{round(seconds * 1e6)} microseconds"
-    windows = timed.withWatermark("time", f"{round(WATERMARK * seconds * 1e6)} microseconds")
-    by_window = windows.groupBy(TOPIC, sql.window("time", length))
-    counted = by_window.agg(sql.count("*").alias("events"), sql.sum("size").alias("bytes"))
-    number = sql.floor(sql.unix_micros("window.start") / sql.lit(seconds * 1e6))
-    return counted.select(TOPIC, number.alias("window"), "events", "bytes")
+    length = _length(seconds, own)
+    number = sql.floor(sql.col("`$time`") / length)
+    end = sql.timestamp_micros(((number + 1) * length * 1e6).cast("long"))
+    rows = events.select(sql.col(TOPIC), number.alias("window"), end.alias("end"), sql.col("`$bytes`").alias("size"))
+    late = (WATERMARK + 1) * max(seconds, *(own or {}).values(), 0.0)  # an end is at most an interval after its event
+    timed = rows.withWatermark("end", f"{round(late * 1e6)} microseconds")
+    counted = timed.groupBy(TOPIC, "window", "end").agg(sql.count("*").alias("events"), sql.sum("size").alias("bytes"))
+    return counted.select(TOPIC, "window", "events", "bytes")
 
 
-def follow(spark: "SparkSession", log: Path, seconds: float, tell: Callable[[pa.Table], None], once: bool) -> None:
+def follow(
+    spark: "SparkSession",
+    log: Path,
+    seconds: float,
+    tell: Callable[[pa.Table], None],
+    once: bool,
+    own: Mapping[str, float] | None = None,
+) -> None:
     """Reads a folder of Parquet files to which files are added, and tells of windows when they are over, in batches;
     ``once``: of those that are there, and then ends."""
-    if seconds <= 0:
-        raise UsageError(NO_LENGTH)
     if not any(log.glob("*.parquet")):
         raise UsageError(f"there is no Parquet file in {log} yet; give the folder to which the log's files are added")
     known = spark.read.parquet(str(log))
     missing = [name for name in (TOPIC, "$time", "$bytes") if name not in known.columns]
     if missing:
         raise UsageError(f"the log {log} has no column {missing[0]}; a log of topics has topic, $time and $bytes")
-    windows = growing_windows_of(spark.readStream.schema(known.schema).parquet(str(log)), seconds)
+    windows = growing_windows_of(spark.readStream.schema(known.schema).parquet(str(log)), seconds, own)
 
     def tell_of(batch: "DataFrame", _: int) -> None:
         table = batch.toArrow()
@@ -81,7 +88,7 @@ def riding_on(events: "DataFrame", channels: Sequence[tuple[Sequence[str], float
         raise UsageError(NO_LENGTH)
     rows = [(topic, at, float(seconds)) for at, (topics, seconds) in enumerate(channels) for topic in topics]
     pairs = pa.table(dict(zip((TOPIC, "channel", "seconds"), zip(*rows, strict=True), strict=True))) if rows else None
-    last = events.agg(sql.max("`$time`")).toArrow().column(0)[0].as_py()
+    last = last_time(events)
     found = np.zeros(len(channels))
     if pairs is None or last is None:
         return found
@@ -95,6 +102,14 @@ def riding_on(events: "DataFrame", channels: Sequence[tuple[Sequence[str], float
     return share
 
 
+def last_time(events: "DataFrame") -> float | None:
+    """When the last event of a log is; None: there is none."""
+    from pyspark.sql import functions as sql
+
+    found: float | None = events.agg(sql.max("`$time`")).toArrow().column(0)[0].as_py()
+    return found
+
+
 def _length(seconds: float, own: Mapping[str, float] | None) -> "Column":
     from pyspark.sql import functions as sql
 
@@ -106,9 +121,28 @@ def _length(seconds: float, own: Mapping[str, float] | None) -> "Column":
     return found
 
 
-def rates_in(windows: pa.Table, intervals: int) -> tuple[list[str], NDArray[np.float64]]:
-    """Topics, ascending, and their bytes in an interval on average."""
+class Rates(NamedTuple):
+    """Of topics, ascending: how long their windows are, how many of these the log has, and what they hold."""
+
+    topics: list[str]
+    seconds: NDArray[np.float64]
+    windows: NDArray[np.int64]
+    busy: NDArray[np.int64]  # windows with an event
+    events: NDArray[np.int64]  # in the whole log
+    most: NDArray[np.int64]  # events in one window
+    bytes: NDArray[np.float64]  # in a window, on average
+
+
+def rates_in(windows: pa.Table, last: float, seconds: float, own: Mapping[str, float] | None = None) -> Rates:
+    """From the windows of a log whose last event is at ``last``."""
     names = sorted(set(windows[TOPIC].to_pylist()))
     number = {name: at for at, name in enumerate(names)}
     at = np.array([number[name] for name in windows[TOPIC].to_pylist()], np.int64)
-    return names, np.bincount(at, windows["bytes"].to_numpy(), minlength=len(names)) / max(intervals, 1)
+    lengths = np.array([(own or {}).get(name, seconds) for name in names])
+    counts = np.maximum(np.floor(last / lengths), 0).astype(np.int64) + 1  # the last event is in the last window
+    events = windows["events"].to_numpy()
+    most = np.zeros(len(names), np.int64)
+    np.maximum.at(most, at, events)
+    sums = [np.bincount(at, column, minlength=len(names)) for column in (events, windows["bytes"].to_numpy())]
+    busy = np.bincount(at, minlength=len(names))
+    return Rates(names, lengths, counts, busy, sums[0].astype(np.int64), most, sums[1] / counts)

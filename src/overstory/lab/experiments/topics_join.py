@@ -22,6 +22,7 @@ from overstory.lab.topic_cells import (
     ratio,
     saved,
     seeds,
+    statistics,
     worst,
 )
 from overstory.lab.topics import NOISE
@@ -65,6 +66,7 @@ MEASURES: dict[str, Measure] = {
         f"{model}_tamara_beyond_planted": partial(beyond, way=TAMARA, other=PLANTED, frequency=model)
         for model in MODELS
     },
+    **statistics(TAMARA, LITERALLY, SEARCH),
     "average_saved_percent_printed_rates": partial(saved, way=TAMARA, frequency="printed"),
     "average_saved_percent_with_effort": with_effort,
     "average_dissemination_added_percent": dissemination,
@@ -72,6 +74,9 @@ MEASURES: dict[str, Measure] = {
     "average_tamara_over_ten_means": partial(ratio, way=TAMARA, other=TEN_MEANS, frequency="average"),
     "worst_tamara_over_k_means": partial(worst, way=TAMARA, other=K_MEANS),
     "cost_with_effort_over_cost": partial(column, value="with_effort", frequency="average"),
+    **{
+        f"{model}_cost_with_effort_over_cost": partial(column, value="with_effort", frequency=model) for model in MODELS
+    },
     "cost_with_effort_over_cost_worst": partial(column, value="with_effort_worst", frequency="average"),
 }
 

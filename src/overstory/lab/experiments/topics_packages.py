@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from overstory.lab import topic_cells
 from overstory.lab.experiment import BySeed, Experiment, Figure, Parameters, Row, Settings
-from overstory.lab.measuring import by_seed, lines, number, where
+from overstory.lab.measuring import by_seed, lines, where
 from overstory.lab.topic_packages import DEBIAN, DRAWN, WATCHES, package_demand
 from overstory.planners.topics.clustering import alone, overall
 from overstory.planners.topics.costs import linear
@@ -59,18 +60,39 @@ def run(settings: Settings) -> list[Row]:
             | {"break_even": break_even(done, users, hours, 0), "clusters": int(done.timeline.clusters[-1])}
             | {"break_even_with_effort": break_even(done, users, hours, 1)}
         )
+        if seed == topic_cells.FIRST_SEED and way == topic_cells.TAMARA:
+            rows += [plain | row for row in _curves(done, users, hours)]
     return rows
 
 
-def break_even(done: Replay, users: int, hours: float, with_effort: int) -> float:
-    """How many users have joined when the cost is below Scribe's for good; users come evenly, over a year."""
+def _costs(done: Replay, hours: float, with_effort: int) -> NDArray[np.float64]:
+    """Of an interval, as users come evenly over a year; with the effort of forming clusters, or without."""
     timeline = done.timeline
-    intervals = YEAR / hours / len(timeline.times)
-    sent = np.diff(timeline.messages, prepend=0) / intervals
-    cost = np.array([each.cost for each in timeline.costs]) + with_effort * sent
-    dear = np.flatnonzero(cost >= timeline.scribe)
+    sent = np.diff(timeline.messages, prepend=0) / (YEAR / hours / len(timeline.times))
+    cost: NDArray[np.float64] = np.array([each.cost for each in timeline.costs]) + with_effort * sent
+    return cost
+
+
+def break_even(done: Replay, users: int, hours: float, with_effort: int) -> float:
+    """How many users have joined when the cost is below Scribe's for good."""
+    cost = _costs(done, hours, with_effort)
+    dear = np.flatnonzero(cost >= done.timeline.scribe)
     at = int(dear[-1]) + 1 if len(dear) else 0
     return users * (at + 1) / len(cost)
+
+
+def _curves(done: Replay, users: int, hours: float) -> list[Row]:
+    """What an interval costs as users join."""
+    drawn = {
+        topic_cells.TAMARA: _costs(done, hours, 0),
+        f"{topic_cells.TAMARA}, with the effort": _costs(done, hours, 1),
+        topic_cells.SCRIBE: done.timeline.scribe,
+    }
+    return [
+        {"curve": label, "joined": users * (at + 1) / len(values), "interval_cost": float(cost)}
+        for label, values in drawn.items()
+        for at, cost in enumerate(values.tolist())
+    ]
 
 
 def of(rows: Sequence[Row], value: str, hours: int, source: str | None = None) -> BySeed:
@@ -80,11 +102,19 @@ def of(rows: Sequence[Row], value: str, hours: int, source: str | None = None) -
 
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
-    mine = [row for row in rows if row["source"] != WATCHES and number(row, "times") > 0]
+    packages = [row for row in rows if row["source"] != WATCHES]
+    mine = [row for row in packages if "way" in row]
     title = "How many times less than Scribe"
-    return [
-        Figure("topics-packages", title, "hours between maintenance", "times", lines(mine, "hours", "times", "way"))
-    ]
+    times = Figure("topics-packages", title, "hours between maintenance", "times", lines(mine, "hours", "times", "way"))
+    return [times, *(_joining(packages, hours) for hours in HOURS)]
+
+
+def _joining(rows: Sequence[Row], hours: int) -> Figure:
+    """Fig. 9, of one seed."""
+    mine = [row for row in where(rows, hours=hours) if "curve" in row]
+    title = f"Users of packages join, maintenance every {hours} hours"
+    drawn = lines(mine, "joined", "interval_cost", "curve")
+    return Figure(f"topics-packages-{hours}", title, "users", "messages in an interval", drawn)
 
 
 EXPERIMENT = Experiment(

@@ -17,11 +17,13 @@ from overstory.lab.topic_cells import (
     STATIC,
     TAMARA,
     TEN_MEANS,
+    beyond,
     column,
     curves,
     ratio,
     saved,
     seeds,
+    statistics,
 )
 from overstory.lab.topics import NOISE
 
@@ -74,9 +76,23 @@ MEASURES: dict[str, Measure] = {
     "rates_tamara_over_static": partial(ratio, way=TAMARA, other=STATIC, shift="rates"),
     "rates_seeded_over_static": partial(ratio, way=SEEDED, other=STATIC, shift="rates"),
     "uniform_tamara_over_static": partial(ratio, way=TAMARA, other=STATIC, shift="uniform"),
-    "seeded_cost_with_effort_over_cost": partial(
-        column, value="with_effort", way=SEEDED, frequency="average", shift="interests"
-    ),
+    **{
+        f"{model}_topic_search_beyond_planted": partial(
+            beyond, way=SEARCH, other=PLANTED, frequency=model, shift="interests"
+        )
+        for model in MODELS
+    },
+    **{
+        f"{model}_cost_with_effort_over_cost": partial(column, value="with_effort", frequency=model, shift="interests")
+        for model in MODELS
+    },
+    **{
+        f"{model}_seeded_cost_with_effort_over_cost": partial(
+            column, value="with_effort", way=SEEDED, frequency=model, shift="interests"
+        )
+        for model in MODELS
+    },
+    **statistics(TAMARA, SEEDED, SEARCH, shift="interests"),
 }
 
 
