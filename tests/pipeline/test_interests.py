@@ -96,6 +96,7 @@ def test_windows_of_a_log_and_of_one_that_grows(tmp_path: Path, pipeline: Pipeli
     got = {(row["topic"], row["window"]): row["events"] for row in found.to_pylist()}
     assert got == expected
     last = last_time(pipeline.spark.read.parquet(str(log)))
+    assert last is not None
     assert last == max(rows["$time"].to_pylist())
     rates = rates_in(found, last, 360.0, {"t0": 720.0})
     for at, topic in enumerate(rates.topics):

@@ -5,7 +5,6 @@ and adapting clusters takes, every message counted, relative to the overall cost
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -265,18 +264,20 @@ def beyond(rows: Sequence[Row], way: str, other: str, **which: Value) -> BySeed:
 def statistics(*ways: str, **which: Value) -> dict[str, Measure]:
     """With average events: how many clusters there are in the end, how wide they are, how many topics still have direct
     subscribers, and how many updates and messages it took."""
+
+    def of(way: str, *values: str) -> Measure:
+        def summed(rows: Sequence[Row]) -> BySeed:
+            each = [column(rows, value, way, frequency="average", **which) for value in values]
+            return {seed: sum(one[seed] for one in each) for seed in each[0]}
+
+        return summed
+
     found: dict[str, Measure] = {}
     for way in ways:
         name = way.replace(", ", "_").replace("-", "_")
-        for value in ("clusters", "topics_in_a_cluster"):
-            found[f"{name}_{value}"] = partial(column, value=value, way=way, frequency="average", **which)
-        if way != SEARCH:
-            for value in ("topics_with_direct_subscribers", *(f"updates_{kind}" for kind in UPDATES)):
-                found[f"{name}_{value}"] = partial(column, value=value, way=way, frequency="average", **which)
-            found[f"{name}_messages"] = partial(_messages, way=way, **which)
+        online = ("topics_with_direct_subscribers", *(f"updates_{kind}" for kind in UPDATES)) if way != SEARCH else ()
+        for value in ("clusters", "topics_in_a_cluster", *online):
+            found[f"{name}_{value}"] = of(way, value)
+        if online:
+            found[f"{name}_messages"] = of(way, *(f"messages_{kind}" for kind in KINDS))
     return found
-
-
-def _messages(rows: Sequence[Row], way: str, **which: Value) -> BySeed:
-    kinds = [column(rows, f"messages_{kind}", way, frequency="average", **which) for kind in KINDS]
-    return {seed: sum(kind[seed] for kind in kinds) for seed in kinds[0]}
