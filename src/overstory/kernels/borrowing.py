@@ -13,5 +13,5 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def borrowing(function: Function) -> Function:
-    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
-    return cast(Function, compiled)
+    compile_it: Any = numba.njit  # whose stubs do not know the option that switches counting off
+    return cast(Function, compile_it(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))

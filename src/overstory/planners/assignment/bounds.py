@@ -35,7 +35,7 @@ def certified_bound(problem: Problem, factor: float | None = None) -> float:
     weight = weights_of(space.sums, blocks)
     blocks, weight = blocks[weight > 0], weight[weight > 0]
     _, first, same = np.unique(signatures(blocks, space.rectangles), return_index=True, return_inverse=True)
-    weight = np.bincount(same.reshape(-1), weight, len(first))
+    total = np.bincount(same.reshape(-1), weight, len(first))
     room = problem.capacity(problem.most if factor is None else factor)
     counts, distinct = _counts(problem), blocks[first]
     needed = _needed_of(problem, distinct, counts, problem.mask, room)
@@ -43,7 +43,7 @@ def certified_bound(problem: Problem, factor: float | None = None) -> float:
     for nodes, mask, capacity in _levels(problem, room):
         above += _needed_of(problem, distinct, counts, mask, capacity) * prices[nodes].min()
     above = np.maximum(above, (needed > 0) * _least_above(problem))
-    return float(weight @ (needed * prices[:leaves].min() + above))
+    return float(total @ (needed * prices[:leaves].min() + above))
 
 
 def _needed_of(problem: Problem, blocks: Ints, counts: Ints, mask: Truths, room: Ints) -> Ints:
