@@ -47,7 +47,7 @@ def run(settings: Settings) -> list[Row]:
     ``bounded``, also what no plan undercuts."""
     given = {name: value for name, value in settings.items() if name in SCENARIO}
     bench = bench_of(settings["seed"], *given.items())
-    chosen: dict[str, Value] = {name: settings[name] for name in ("core",) if name in settings}
+    chosen: dict[str, Value] = {"core": settings["core_by"]} if "core_by" in settings else {}
     if "sub_channels" in settings:
         chosen["channels"] = settings["sub_channels"]
     began = time.perf_counter()

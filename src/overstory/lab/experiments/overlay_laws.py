@@ -23,19 +23,19 @@ def cells(parameters: Parameters, quick: bool) -> Iterable[Settings]:
         for ratio in RATIOS
         for seed in range(1, seeds + 1)
     ]
-    planners: list[Settings] = [{"planner": planner, "core": core} for core in CORES for planner in PLANNERS]
+    planners: list[Settings] = [{"planner": planner, "core_by": core} for core in CORES for planner in PLANNERS]
     return overlay.cells(scenarios, planners)
 
 
 def dearer(rows: Sequence[Row], one: str, other: str, law: str, core: str) -> BySeed:
     """The cost of one planner relative to another's, at equal prices of access and core: above 1 it is dearer."""
-    here = where(rows, prices=law, core=core, access_core_ratio=1.0)
+    here = where(rows, prices=law, core_by=core, access_core_ratio=1.0)
     return quotients(here, "cost", {"planner": one}, {"planner": other})
 
 
 def mixing_over_random(rows: Sequence[Row], law: str) -> BySeed:
     """How much less mixing costs than chance, under multicast, as the paper measures: near 1 it is no better."""
-    here = where(rows, prices=law, core="spanning", access_core_ratio=0.2)
+    here = where(rows, prices=law, core_by="spanning", access_core_ratio=0.2)
     return quotients(here, "cost", {"planner": overlay.RANDOM}, {"planner": overlay.MIXING})
 
 
@@ -43,7 +43,7 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
     found = []
     for law in LAWS:
         for core in CORES:
-            here = [row | {"reduction": 1.0 / number(row, "cost")} for row in where(rows, prices=law, core=core)]
+            here = [row | {"reduction": 1.0 / number(row, "cost")} for row in where(rows, prices=law, core_by=core)]
             shown = relative(here, "reduction", {"planner": overlay.RANDOM}, ("access_core_ratio", "seed"))
             found.append(
                 Figure(
