@@ -97,7 +97,8 @@ class Steps:
             for channel in found:
                 sums[row["client"], channel] += row["bytes"] / len(found)
         keys = sorted(sums)
-        return Rates(*np.array(keys, np.int64).reshape(-1, 2).T, np.array([sums[key] for key in keys]))
+        publishers, channels = np.array(keys, np.int64).reshape(-1, 2).T
+        return Rates(publishers, channels, np.array([sums[key] for key in keys]))
 
     def candidates(
         self, scenario: Scenario, limit: float | None = None, before: Floats | None = None, by: str = "delay"

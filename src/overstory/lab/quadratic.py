@@ -190,9 +190,9 @@ def _densities_table(parameters: Quadratic, density: Densities) -> pa.Table:
     pieces, fine = parameters.densities, INTEGRATED
     values = (np.arange(pieces * fine) + 0.5) / (pieces * fine)
     mass = np.empty((len(density.users), pieces))
-    for user, (square, linear, constant) in enumerate(density.coefficients.tolist()):
+    for at, (square, linear, constant) in enumerate(density.coefficients.tolist()):
         height = np.maximum((square * values + linear) * values + constant, 0.0)
-        mass[user] = height.reshape(pieces, fine).sum(axis=1)
+        mass[at] = height.reshape(pieces, fine).sum(axis=1)
     mass *= (density.rate / density.rate.sum() / np.maximum(mass.sum(axis=1), 1e-300))[:, None]
     user, piece = np.nonzero(mass)
     texts = [f"{ATTRIBUTE} >= {at / pieces!r} AND {ATTRIBUTE} < {(at + 1) / pieces!r}" for at in range(pieces)]

@@ -117,7 +117,8 @@ def _summed(publisher: Ints, channel: Ints, size: Floats) -> Rates:
     ids, who = np.unique(publisher[some], return_inverse=True)
     width = int(channel.max(initial=0)) + 1
     keys, which = np.unique(who.reshape(-1) * width + channel[some], return_inverse=True)
-    return Rates(ids[keys // width], keys % width, np.bincount(which.reshape(-1), size[some], len(keys)))
+    sums = np.bincount(which.reshape(-1), size[some], len(keys)).astype(np.float64)
+    return Rates(ids[keys // width], keys % width, sums)
 
 
 def spread(boxes: Boxes, grid: Grid, whole: AbstractSet[str] = frozenset()) -> tuple[Ints, Ints, Floats]:
@@ -137,9 +138,9 @@ def spread(boxes: Boxes, grid: Grid, whole: AbstractSet[str] = frozenset()) -> t
         last = np.maximum(first, np.where(absent, first, np.searchsorted(edges, high, "left")))
         many = (last - first + 1)[box]
         bins = np.repeat(first[box] - (np.cumsum(many) - many), many) + np.arange(many.sum())
-        box, channel, share = (np.repeat(values, many) for values in (box, channel, share))
-        channel = channel * (len(edges) + 2) + bins
-        share = share * _overlap(edges, low[box], high[box], bins)
+        box = np.repeat(box, many)
+        channel = np.repeat(channel, many) * (len(edges) + 2) + bins
+        share = np.repeat(share, many) * _overlap(edges, low[box], high[box], bins)
     return _by_filter(boxes, box, channel, share * _weights(boxes, weight, points)[box])
 
 
@@ -187,5 +188,6 @@ def _by_filter(boxes: Boxes, box: Ints, channel: Ints, share: Floats) -> tuple[I
     filter_ = np.searchsorted(boxes.offsets, box, "right") - 1
     width = int(channel.max(initial=0)) + 1
     keys, which = np.unique(filter_[share > 0] * width + channel[share > 0], return_inverse=True)
-    shares = np.bincount(which.reshape(-1), share[share > 0], len(keys))
-    return np.searchsorted(keys, np.arange(len(boxes.offsets)) * width), keys % width, shares
+    shares = np.bincount(which.reshape(-1), share[share > 0], len(keys)).astype(np.float64)
+    offsets = np.searchsorted(keys, np.arange(len(boxes.offsets)) * width).astype(np.int64)
+    return offsets, keys % width, shares

@@ -100,12 +100,12 @@ def traffic_from(
     size = max(int(rates.channel.max(initial=0)), int(wants.items.max(initial=0))) + 1
     wanted = np.zeros(size, bool)
     wanted[wants.items] = True
-    published = np.bincount(rates.channel, rates.bytes, size)
+    published = np.bincount(rates.channel, rates.bytes, size).astype(np.float64)
     used = np.flatnonzero(wanted)
     number = np.full(size, -1, np.int64)
     number[used] = np.arange(len(used))
     publisher = np.searchsorted(users, rates.publisher)
-    sent = np.bincount(publisher, rates.bytes, len(users))
+    sent = np.bincount(publisher, rates.bytes, len(users)).astype(np.float64)
     sends = _summed(publisher, number[rates.channel], rates.bytes, len(users))
     wants = _kept(wants, number)
     total = published[used]
