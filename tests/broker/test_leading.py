@@ -33,6 +33,14 @@ def test_who_is_at_work_is_not_pushed_aside() -> None:
     assert lead.leader == "three"
 
 
+def test_an_operator_who_pauses_a_coordinator_does_not_keep_it_alive() -> None:
+    lead = Lead(Journal(keeps=False))
+    lead.take(1, "one", 0.0)
+    lead.follow(1, "one", LEASE + 1, works=False)
+    assert lead.heard == 0.0
+    lead.take(2, "two", LEASE + 1)  # the first one has died
+
+
 def test_the_number_is_on_disk_before_it_counts() -> None:
     journal = Journal(keeps=True)
     Lead(journal).take(7, "one", 0.0)

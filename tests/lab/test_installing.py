@@ -10,12 +10,21 @@ import pytest
 
 from overstory.lab.installing_live import CUT, KILLED, Stage, Trouble
 from overstory.lab.installing_virtual import Plotted, simulated
+from overstory.lab.moving_virtual import moved
 
 
 @pytest.mark.parametrize("seed", [8, 46, 92, *range(100, 109)])
 def test_whatever_fails_the_network_ends_on_one_plan(seed: int) -> None:
     ended = simulated(seed)
     assert ended.is_right, (ended, Plotted.drawn(seed))
+
+
+@pytest.mark.parametrize("seed", [0, 8, 14, 22, 37, 98])
+def test_a_client_that_moves_meanwhile_gets_everything_once(seed: int) -> None:
+    """In each of these an event was lost or came twice before: on another tree, or with a version that was used."""
+    ended, schedule = moved(seed)
+    assert ended.is_right, (ended, Plotted.drawn(seed))
+    assert schedule.asked
 
 
 def test_a_broker_and_a_link_fail_while_real_processes_switch_plans(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class Admin:
         if path == "/lead":
             self._fabric.lead.take(*who, force="force" in query)
         else:
-            self._fabric.lead.follow(*who)
+            self._fabric.lead.follow(*who, works=path not in ("/pause", "/resume"))
 
     def _move(self, query: Mapping[str, str], body: bytes) -> None:
         """Asks clients to move, by name. With ``leaves`` they are told that this broker is left for good."""

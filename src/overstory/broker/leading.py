@@ -37,8 +37,9 @@ class Lead:
             raise RefusedError(f"{self.leader} is at work; wait until it is done, or end it with 'overstory abort'")
         self.follow(fence, name, now)
 
-    def follow(self, fence: int, name: str, now: float) -> None:
-        """A coordinator asks for something. Raises a ``RefusedError`` if its number is too low."""
+    def follow(self, fence: int, name: str, now: float, works: bool = True) -> None:
+        """A coordinator asks for something. Raises a ``RefusedError`` if its number is too low. ``works``: it is the
+        coordinator itself, and not an operator who uses its number to stop it or to let it go on."""
         if fence < self.fence or (fence == self.fence and self.leader and name != self.leader):
             raise RefusedError(
                 f"{self.leader or 'another coordinator'} leads with number {self.fence}, and {name} has {fence}; "
@@ -46,7 +47,9 @@ class Lead:
             )
         if fence > self.fence:
             self._journal.note("fence", fence)
-        self.fence, self.leader, self.heard = fence, name, now
+        self.fence, self.leader = fence, name
+        if works:
+            self.heard = now
 
     def release(self) -> None:
         """Nobody leads any more."""

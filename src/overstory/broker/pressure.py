@@ -47,8 +47,8 @@ class LinkLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MoveLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds on clients that are asked to go to another broker. All may be set in the configuration."""
 
-    rate: float = 200.0  # clients that are asked in a second
-    leaving: int = 10  # clients that are on their way from here at once
+    rate: float = 50.0  # clients that are asked in a second
+    leaving: int = 5  # clients that are on their way from here at once
     arriving: int = 50  # sessions that are copied here at once, before their clients come
 
 

@@ -4,7 +4,8 @@ python -m overstory.lab.installing_live FIRST LAST runs the schedules of these s
 
 Brokers stand in a line with a wire between each two. A client at one end publishes to a client at the other with QoS 1
 and 2 while plans are applied one after the other, over HTTP, by the product's own code. A coordinator that is killed is
-a task that is cancelled in the middle; the next one resumes. The judge is that of ``failures``, without order.
+a process, ``overstory apply``, which gets SIGKILL in the middle of the installation; the next one resumes. The judge is
+that of ``failures``, without order.
 """
 
 import asyncio
@@ -29,7 +30,9 @@ from overstory.lab.lines import written_line
 from overstory.lab.live import HOST, Network
 from overstory.lab.live_plans import plan_of_live, scenario_of_live
 from overstory.lab.steady import Steady
-from overstory.model.tables import PATHS, STEINER, TREE
+from overstory.model.plan import Plan
+from overstory.model.scenario import Scenario, write_scenario
+from overstory.model.tables import EVENTS, PATHS, STEINER, TREE
 from overstory.wire.packets import Asked
 
 KILLED, CUT, COORDINATOR = "killed", "cut", "coordinator"
@@ -76,7 +79,7 @@ class Stage:
         self._folder = folder
         self.network = Network(*written_line(folder, BROKERS), folder / "logs", {"store": ""})
         self._wires: dict[int, Wire] = {}
-        self._runs = 0
+        self._runs = self.installed = self.killed = 0
 
     async def __aenter__(self) -> "Stage":
         self.network.choose_ports()
@@ -145,33 +148,63 @@ class Stage:
             await asyncio.sleep(trouble.seconds)
             self._wires[trouble.victim].mend()
 
+    @property
+    def _url(self) -> str:
+        return f"http://{HOST}:{self.network.ports[0].monitor}"
+
     def _brokers(self) -> Brokers:
-        return Brokers(f"http://{HOST}:{self.network.ports[0].monitor}", patience=2.0)
+        return Brokers(self._url, patience=2.0)
 
     async def _install(self, trouble: Trouble, seed: int) -> None:
         """Applies plans. What fails is tried again by ``_settle``; a coordinator may be killed at any moment."""
         for switch in range(SWITCHES):
             kind = random.Random(seed + switch).choice((TREE, PATHS, STEINER))
-            task = asyncio.create_task(self._apply(kind, seed + switch))
-            if trouble.kind == COORDINATOR and switch == 1:
-                await asyncio.wait([task], timeout=trouble.after)
-                task.cancel()
-            with suppress(
-                asyncio.CancelledError, BrokerError, DisconnectedError, UnderWayError, RefusedError, StalePlanError
-            ):
-                await task
+            with suppress(BrokerError, DisconnectedError, UnderWayError, RefusedError, StalePlanError):
+                if trouble.kind == COORDINATOR and switch == 1:
+                    await self._apply_and_die(kind, seed + switch, trouble.after)
+                else:
+                    await self._apply(kind, seed + switch)
+                    self.installed += 1
 
     async def _apply(self, kind: str, seed: int) -> None:
         brokers = self._brokers()
+        plan, scenario, folder = await self._planned(brokers, kind, seed)
+        files: dict[str, Any] = {one.name: one.read_bytes() for one in folder.iterdir()}
+        options = Options(scenario=scenario, files=files, history=self._folder / "history", patience=20.0)
+        await apply(plan, brokers, options)
+
+    async def _planned(self, brokers: Brokers, kind: str, seed: int) -> tuple[Plan, Scenario, Path]:
+        """A plan for what is live, what it is for, and its folder."""
         await brokers.meet()
         live = await brokers.subscriptions()
         scenario = scenario_of_live(await brokers.scenario(), live)
         plan = plan_of_live(scenario, live, kind, seed)
         folder = self._folder / f"plan-{self._runs}-{seed}"
         plan.write(folder)
-        files: dict[str, Any] = {one.name: one.read_bytes() for one in folder.iterdir()}
-        options = Options(scenario=scenario, files=files, history=self._folder / "history", patience=20.0)
-        await apply(plan, brokers, options)
+        return plan, scenario, folder
+
+    async def _apply_and_die(self, kind: str, seed: int, after: float) -> None:
+        """Applies a plan by a process, which is killed so many seconds after it has begun to install."""
+        _, scenario, folder = await self._planned(self._brokers(), kind, seed)
+        whole = self._folder / f"scenario-{self._runs}-{seed}"
+        tables = {name: getattr(scenario, name) for name in ("brokers", "links", "clients", "subscriptions")}
+        write_scenario(whole, scenario.settings, tables, EVENTS.schema.empty_table())
+        command = [sys.executable, "-m", "overstory.cli", "apply", str(folder), "--scenario", str(whole), "--yes"]
+        command += ["--watch", "0", "--history", str(self._folder / "history"), "--to", self._url]
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        assert process.stderr is not None
+        said = b""
+        while line := await process.stderr.readline():
+            said += line
+            if line.startswith(b"epoch") and b":" in line:  # the first state of the installation
+                await asyncio.sleep(after)
+                with suppress(ProcessLookupError):
+                    process.kill()
+                self.killed += process.returncode is None
+                break
+        await process.communicate()
+        if process.returncode not in (0, -signal.SIGKILL):
+            raise BrokerError(said.decode()[-200:])
 
     async def _settle(self) -> None:
         """Whatever was left half done is resumed, until the network is stable."""
@@ -204,6 +237,7 @@ async def played(first: int, last: int) -> int:
                     problem = f"{type(error).__name__}: {error}"
                 wrong += bool(problem)
                 print(f"seed {seed}: {problem or 'right'} {trouble}", flush=True)
+            print(f"{stage.installed} plans installed, {stage.killed} coordinators killed at work")
     return wrong
 
 
