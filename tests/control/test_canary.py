@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -41,10 +42,9 @@ async def applied(network: Network, plan: Path, predicted: dict[str, float], his
     read = read_plan(plan)
     read = read.headed(msgspec.structs.replace(read.header, predicted=predicted))
     urls = ["mqtt://{}:{}".format(*network.address(broker)) for broker in (0, 1)]
-    buses = [connect(urls[0], client_id=str(FIRST + n)) for n in range(CLIENTS)]
-    async with connect(urls[1]) as writer:
-        entered = [await bus.__aenter__() for bus in buses]
-        for bus in entered:
+    async with AsyncExitStack() as stack, connect(urls[1]) as writer:
+        buses = [await stack.enter_async_context(connect(urls[0], client_id=str(FIRST + n))) for n in range(CLIENTS)]
+        for bus in buses:
             await bus.subscription(FILTER, topics="#", qos=1)
 
         async def write() -> None:
@@ -59,9 +59,7 @@ async def applied(network: Network, plan: Path, predicted: dict[str, float], his
         done = await carry_out(read, brokers, options, asked, lambda _: True, None)
         writing.cancel()
         ports = [network.address(broker) for broker in (0, 1)]
-        where = [ports.index(bus.address) for bus in entered]
-        for bus in buses:
-            await bus.__aexit__(None, None, None)
+        where = [ports.index(bus.address) for bus in buses]
     assert (await overview(brokers)).state == "stable"
     return done, where
 
