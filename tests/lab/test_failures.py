@@ -67,9 +67,17 @@ def test_the_same_schedules_with_steered_events(seed: int) -> None:
 
 
 def test_steered_events_that_are_dropped_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are missing, or those behind them wait for ever."""
     monkeypatch.setattr(Stranding, "hold", lambda *_: None)
-    outcomes = [simulated(seed, steered=True)[1] for seed in (1, 5, 9)]
-    assert any(outcome.missing for outcome in outcomes)
+    monkeypatch.setattr("overstory.lab.failing_virtual.PATIENCE", 20.0)
+
+    def is_noticed(seed: int) -> bool:
+        try:
+            return simulated(seed, steered=True)[1].missing > 0
+        except NotQuietError:
+            return True
+
+    assert any(is_noticed(seed) for seed in (1, 5, 9))
 
 
 def test_a_network_that_loses_what_it_promised_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,9 +56,12 @@ class VirtualLine:
         self._until_quiet()
         before = dict(network.connections)
         begins = ends = None
-        sent = 0
+        sent, until = 0, network.now + PATIENCE
         while sent < schedule.events or ends is None or network.now < ends:
+            if network.now > until:
+                raise NotQuietError(f"no event was acknowledged for {PATIENCE:g} seconds")
             if sent < schedule.events and len(self.publisher.inflight) < TOGETHER:
+                until = network.now + schedule.seconds + PATIENCE
                 for qos, topic in TOPICS.items():
                     network.publish(self.publisher, topic, sent, qos)
                 sent += 1
