@@ -7,7 +7,14 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "overstory"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
 MOST_PARAMETERS = 8
-LONG = {"kernels/ascent.py: _look_back"}  # with nine, still
+LONG = {
+    "kernels/ascent.py: _look_back",  # with nine, still
+    # Inner loops of a search, which take boxes as numbers: arrays would have to be made for them.
+    "kernels/enlarging.py: _added_to_few",
+    "kernels/enlarging.py: _up",
+    "kernels/enlarging.py: path_cost",
+    "kernels/volumes.py: weight_of_three",
+}
 
 
 def files_with(pattern: str) -> set[str]:
@@ -16,7 +23,7 @@ def files_with(pattern: str) -> set[str]:
 
 def test_no_index_is_one_constant() -> None:
     """The late flow is a number like those of other flows."""
-    assert files_with(r"^[A-Z_]+ = -1\b") == {"kernels/nothing.py", "model/plan.py"}
+    assert files_with(r"^[A-Z_]+ = -1(?![\d.])") == {"kernels/nothing.py", "model/plan.py"}
 
 
 def test_hashes_have_one_home() -> None:

@@ -273,7 +273,11 @@ def _raised(problem: Problem, dual: Dual, found: Bounded, surcharge: Floats) -> 
     dear = found.least + surcharge * problem.demand[:, None]
     over = dear - np.where(np.isfinite(dear), dear, np.inf).min(axis=1, keepdims=True)
     share = np.where(np.isfinite(over), over, 0.0) * (GIVEN_AWAY / np.maximum(problem.got, 1e-300))[:, None]
-    more = np.floor(np.minimum(np.ldexp(share, dual.bits), dual.highest)).astype(np.int64)[problem.classes.clients]
+    with np.errstate(
+        over="ignore"
+    ):  # what a client that gets nothing shares is beyond all numbers, and then the highest
+        shared = np.minimum(np.ldexp(share, dual.bits), dual.highest)
+    more = np.floor(shared).astype(np.int64)[problem.classes.clients]
     return np.where(found.spent < NO_LINK, np.minimum(found.spent + more, dual.highest), NO_LINK)
 
 
