@@ -41,7 +41,7 @@ ASTRAY = 1.03  # times the cost of the sample, or of the best, beyond which a re
 ON_CORESET = 0.85  # of the work
 TIGHTER = 0.97  # loads of the coreset, as it stands for others by chance
 SLACK = 0.0015  # how much dearer than the best an assignment may be, at first
-EFFORT = 150  # the usual one: half a minute of one core for 100,000 subscribers, a minute for a million
+EFFORT = 150  # the usual one: about half a minute of one core for 100,000 subscribers
 UNITS = 16  # of a subscriber
 A_ROUND = 1 << 20  # work of a round on the coreset, for each unit of effort
 
