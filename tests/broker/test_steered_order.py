@@ -1,8 +1,8 @@
 """An event that waits at its host for the ones before it is not safe: nobody is told so, and a crash loses nothing.
 
-Of three brokers the first publishes. Events of ``near`` are wanted at the last alone, and take the direct link, which is
-slow. Those of ``both`` are wanted at the other two, and the least tree leads over the broker in the middle: they overtake
-the ones before them, and wait at the last broker for their order.
+Of three brokers the first publishes. Events of ``near`` are wanted at the last alone, and take the direct link, which
+is slow. Those of ``both`` are wanted at the other two, and the least tree leads over the broker in the middle: they
+overtake the ones before them, and wait at the last broker for their order.
 """
 
 import msgspec
@@ -55,7 +55,9 @@ class Triangle:
         who = Who(
             {f"at {broker}": client for broker, client in CLIENTS.items()},
             {
-                client: [(number, str(filter_of(read_filter(topic))), False) for topic, number in WANTED[broker].items()]
+                client: [
+                    (number, str(filter_of(read_filter(topic))), False) for topic, number in WANTED[broker].items()
+                ]
                 for broker, client in CLIENTS.items()
             },
         )
