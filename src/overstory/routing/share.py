@@ -5,6 +5,7 @@ The trees of the plan are checked on that occasion.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 import msgspec
 
@@ -223,12 +224,13 @@ def _members(
     """The members by broker, and the versions of all planned subscriptions."""
     broker_of = {row["client"]: row["broker"] for row in plan.attachments.to_pylist()}
     subscriptions = {row["id"]: row for row in scenario.subscriptions.to_pylist()}
+    parsed = cache(parse_filter)  # one object in all flows, so that what is found out about it is found out once
     members: dict[int, list[Member]] = defaultdict(list)
     for row in plan.members.to_pylist():
         known = subscriptions[row["subscription"]]
         broker = broker_of[known["client"]]
         text = known["filter"] if row["part"] is None else f"({known['filter']}) AND ({row['part']})"
-        wanted = parse_filter(text)
+        wanted = parsed(text)
         version = versions.get(known["id"], 0)
         members[broker].append(Member(row["flow"], known["id"], known["client"], wanted, known["no_local"], version))
     planned = {id_: versions.get(id_, 0) for id_ in plan.members["subscription"].to_pylist()}

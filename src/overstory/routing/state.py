@@ -162,7 +162,8 @@ class State:
                 outputs += self.leave_all(id_, home)
                 home = None
             if home is None:
-                whole = first.filter.union(*[member.filter for member in members[1:]]) if members[1:] else first.filter
+                parts = list(dict.fromkeys(member.filter for member in members))
+                whole = parts[0].union(*parts[1:]) if parts[1:] else parts[0]
                 home = self.homes[id_] = Home(
                     first.client, first.version, whole, first.no_local, frozenset(), planned=True
                 )
