@@ -20,7 +20,6 @@ from overstory.broker.message import Message, message_of
 from overstory.broker.promises import Promise
 from overstory.broker.session import Session
 from overstory.broker.state import State
-from overstory.broker.straight import FEW as MOST_STRAIGHT
 from overstory.broker.straight import Straight
 from overstory.kernels.gather import AS_PUBLISHED, SPECIAL
 from overstory.kernels.mqtt import CHUNK, FRAME, JSON, ODD, REBUILT, RETAIN, frame
@@ -39,6 +38,7 @@ NOBODY = NONE
 ONE_CHUNK = struct.Struct("<qqqiiqii")  # a row of CHUNK
 STOP, AT, WHY, COUNTED = 1, 5, 6, 7  # places in it
 FEW = 1024  # bytes: what is not much more is rather copied than shared
+AT_ONCE = 1 << 14  # bytes that are handled as they come: with more than that, more may come in the same turn
 
 
 Promised = Promise | Sequence[Promise | None]  # one for all messages, or one for each; an empty one: none has any
@@ -89,9 +89,19 @@ class Tick:
         self.waiting -= len(self._ready.pop(link, b""))
 
     def passed_on(self, link: Link, data: bytes) -> bool:
-        """Whether bytes that have come could be handled at once: a message that is like one before, while nothing else
-        waits."""
-        return not self._ready and link.is_plain and self._straight.send(link, data)
+        """Whether bytes that have come could be handled at once: a few messages that are like some before, while
+        nothing else waits."""
+        return not self._ready and len(data) <= AT_ONCE and link.is_plain and self._sent_straight(link, data)
+
+    def _sent_straight(self, link: Link, data: bytes) -> bool:
+        """Whether all messages of a client were like some before, and went to whoever got those."""
+        sent = self._straight.send(link, data)
+        if not sent:
+            return False
+        if sent < len(data):
+            link.buffer += data[sent:]
+        self.writes += self._straight.writes
+        return True
 
     def run(self) -> None:
         """Handles what has come, or as much of it as one turn allows."""
@@ -165,6 +175,8 @@ class Tick:
         next packet is not for kernels."""
         if len(taken) == 1:
             ((link, data),) = taken.items()
+            if self._sent_straight(link, data):
+                return []
             chunks = self._one
             session = link.session
             ONE_CHUNK.pack_into(self._raw, 0, 0, len(data), session.number, link.version, session.place, 0, 0, 0)
@@ -264,7 +276,7 @@ class Tick:
                 promised = self._with_handed(_one_by_one(promised, decided))
             self.state.events += decided
             if decided == len(frames):
-                if link is not None and not decision.has_specials:
+                if link is not None:
                     self._learn(link, data, frames, chunks)
                 if whole is None:
                     return decision.out[decision.acknowledgements :].tobytes(), 0, promised
@@ -276,17 +288,14 @@ class Tick:
         return _acknowledgements(frames[frames["qos"] == 1]), 0, [*_one_by_one(promised, decided), *later]
 
     def _learn(self, link: Link, data: Bytes, frames: Rows, chunks: Rows) -> None:
-        """Remembers who gets a message like the first of these that came before already."""
-        if len(frames) > MOST_STRAIGHT:
-            return
-        at = self._straight.to_learn(link, data.tobytes())
-        if at is None:
-            return
-        one = frames[frames["start"] == at]
-        decision = self.compiled.decide(data, one, chunks, self.slots) if len(one) else None
-        if decision is not None and decision.decided and not decision.has_specials:
-            message = data[at : int(one["end"][0])].tobytes()
-            self._straight.learn(link, message, decision.spans, decision.out.tobytes())
+        """Remembers who gets messages like those of these that came before already."""
+        for at in self._straight.to_learn(link):
+            one = frames[frames["start"] == at]
+            decision = self.compiled.decide(data, one, chunks, self.slots) if len(one) else None
+            if decision is not None:
+                spans = decision.spans if decision.decided and not decision.has_specials else None
+                message = data[at : int(one["end"][0])].tobytes()
+                self._straight.learn(link, message, spans, decision.out.tobytes())
 
     def _with_handed(self, promised: list[Promise | None]) -> list[Promise | None]:
         """The promises of messages, each of which also waits for members of groups that are elsewhere."""
@@ -424,6 +433,7 @@ class Tick:
 
     def warm_up(self) -> None:
         """Makes sure that no client has to wait for kernels to be loaded."""
+        self._straight.warm_up()
         for marks in (0, JSON):
             data = encode(Publish("a/b", b"", properties={"user_properties": [("a", "1")]}), MQTT_5)
             array = np.frombuffer(data, np.uint8)

@@ -1,0 +1,171 @@
+"""Messages of QoS 0 of which all but the payload is known: who gets them was decided before, and is looked up.
+
+All of a PUBLISH between its length and its payload, the topic and the properties, is its *kind*. Of each known kind the
+clients that get it are a *group*; group 0 is nobody. The messages of one client are read once, and each is copied once,
+behind those before it that are for the same group.
+"""
+
+import numpy as np
+
+from overstory.kernels.borrowing import borrowing
+from overstory.kernels.compiling import Array, inlined, kernel
+from overstory.kernels.nothing import NONE
+from overstory.kernels.spans import copy_span, hash_span, same_span
+
+PUBLISH = 0x30
+NOBODY = 0  # a group
+# A known kind: where its bytes stand among all, who gets its messages, and how large such a message may be. A kind of
+# group NONE is known to be none that can be looked up.
+KIND = np.dtype([(name, "i8") for name in ("start", "stop", "group", "largest")])
+MESSAGE = np.dtype([("start", "i4"), ("end", "i4"), ("group", "i4")])
+# What a group gets in this turn: messages, their bytes, and where the next one is written.
+GROUP = np.dtype([(name, "i8") for name in ("count", "size", "at")])
+# The report: how many bytes were read, or NONE if they are not to be looked up; how many messages are listed; and of
+# each group that gets some its number, where its bytes begin and end, and how many messages these are.
+READ, LISTED, HEADER, WIDTH = 0, 1, 2, 4
+MOST_UNKNOWN = 64  # messages of unknown kinds that are listed
+
+
+@kernel
+def sort_out(
+    data: Array,
+    has_properties: bool,
+    largest: int,
+    kinds: Array,
+    table: Array,
+    texts: Array,
+    groups: Array,
+    messages: Array,
+) -> tuple[Array, Array]:
+    """Given the bytes of one client, what is known, and room for a list of messages: the report, and the bytes for all
+    groups, one behind the other. There are none if all messages are for one group, which gets the bytes as they came.
+    Where kinds are unknown, the first of their messages are listed, and else all."""
+    count, read = _look_up(data, has_properties, largest, kinds, table, texts, messages)
+    if read == NONE:
+        report = np.empty(HEADER, np.int64)
+        report[READ], report[LISTED] = read, count
+        return report, np.empty(0, np.uint8)
+    touched = np.empty(min(count, len(groups)), np.int64)
+    some = _share_out(messages[:count], groups, touched)
+    report = np.empty(HEADER + WIDTH * some, np.int64)
+    report[READ], report[LISTED] = read, count
+    total = 0
+    for i in range(some):
+        group, row = groups[touched[i]], HEADER + WIDTH * i
+        report[row], report[row + 1], report[row + 2] = touched[i], total, total + group.size
+        report[row + 3] = group.count
+        group.at = total
+        total += group.size
+        group.size, group.count = 0, 0
+    out = np.empty(0 if some == 1 and total == read else total, np.uint8)
+    if len(out):
+        _copy_all(data, messages[:count], groups, out)
+    return report, out
+
+
+@borrowing
+def _look_up(
+    data: Array, has_properties: bool, largest: int, kinds: Array, table: Array, texts: Array, messages: Array
+) -> tuple[int, int]:
+    """Lists the messages. Returns how many they are, and how many bytes were read; NONE if some are unknown."""
+    count, unknown = 0, False
+    at, stop = 0, len(data)
+    while at < stop:
+        start, payload, end = _parts(data, at, stop, has_properties, largest)
+        if end == 0:  # it has not all come yet
+            break
+        if end == NONE or count == len(messages):
+            return 0, NONE
+        number = table[_find(data, start, payload, kinds, table, texts)] - 1
+        group = NOBODY
+        if number >= 0:
+            group = kinds[number].group
+            if group == NONE or end - at > kinds[number].largest:
+                return 0, NONE
+        elif not unknown:
+            unknown, count = True, 0
+        if number < 0 or not unknown:
+            message = messages[count]
+            message.start, message.end, message.group = at, end, group
+            count += 1
+            if unknown and count == MOST_UNKNOWN:
+                break
+        at = end
+    return count, NONE if unknown else at
+
+
+@borrowing
+def _share_out(messages: Array, groups: Array, touched: Array) -> int:
+    """Counts what each group gets, and says which get something. Returns how many these are."""
+    some = 0
+    for i in range(len(messages)):
+        message = messages[i]
+        if message.group != NOBODY:
+            group = groups[message.group]
+            if group.count == 0:
+                touched[some] = message.group
+                some += 1
+            group.count += 1
+            group.size += message.end - message.start
+    return some
+
+
+@borrowing
+def _copy_all(data: Array, messages: Array, groups: Array, out: Array) -> None:
+    """Copies each message behind those before it that are for the same group."""
+    for i in range(len(messages)):
+        message = messages[i]
+        if message.group != NOBODY:
+            group, size = groups[message.group], message.end - message.start
+            copy_span(out, group.at, data, message.start, size)
+            group.at += size
+
+
+@inlined
+def _parts(data: Array, at: int, stop: int, has_properties: bool, largest: int) -> tuple[int, int, int]:
+    """Where the kind of the message at this place begins and ends, and where the message ends; that is 0 if it has not
+    all come yet, and NONE if it looks unusual. Whether a kind is well-formed is not said: others have to have found
+    that before."""
+    size, start = 0, at + 2
+    if data[at] != PUBLISH:
+        return 0, 0, NONE
+    if at + 1 == stop:
+        return 0, 0, 0
+    size = np.int64(data[at + 1])
+    if size >= 128:
+        if at + 2 == stop:
+            return 0, 0, 0
+        if data[at + 2] == 0 or data[at + 2] >= 128:
+            return 0, 0, NONE
+        size += (np.int64(data[at + 2]) << 7) - 128
+        start = at + 3
+    end = start + size
+    if size < 3 or end - at > largest:
+        return 0, 0, NONE
+    if end > stop:
+        return 0, 0, 0
+    payload = start + 2 + (np.int64(data[start]) << 8 | np.int64(data[start + 1]))
+    if has_properties:
+        if payload >= end or data[payload] >= 128:
+            return 0, 0, NONE
+        payload += 1 + np.int64(data[payload])
+    return start, payload, end if payload <= end else NONE
+
+
+@inlined
+def _find(data: Array, start: int, stop: int, kinds: Array, table: Array, texts: Array) -> int:
+    """Where the kind with these bytes stands in the table, or would."""
+    last = len(table) - 1
+    place = hash_span(data, start, stop) & last
+    while table[place]:
+        kind = kinds[table[place] - 1]
+        if kind.stop - kind.start == stop - start and same_span(data, start, texts, kind.start, stop - start):
+            break
+        place = (place + 1) & last
+    return place
+
+
+@borrowing
+def remember(number: int, kinds: Array, table: Array, texts: Array) -> None:
+    """Enters a kind, which is not known yet, into the table."""
+    table[_find(texts, kinds[number].start, kinds[number].stop, kinds, table, texts)] = number + 1

@@ -1,0 +1,127 @@
+"""Messages of known kinds, sorted by who gets them, against the plain twin; and spans of bytes against slices."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overstory.kernels import plain_straight
+from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.nothing import NONE
+from overstory.kernels.spans import copy_span, hash_span, same_span, word_at
+from overstory.kernels.straight import (
+    GROUP,
+    HEADER,
+    KIND,
+    LISTED,
+    MESSAGE,
+    MOST_UNKNOWN,
+    READ,
+    WIDTH,
+    remember,
+    sort_out,
+)
+from overstory.wire.encode import encode
+from overstory.wire.packets import MQTT_3_1_1, MQTT_5, Ack, PingReq, Publish
+
+LARGEST = 1000
+TOPICS = ("a", "a/b", "a/c", "twelve/bytes", "a topic that is longer than sixteen bytes")
+PAIRS: tuple[dict[str, list[tuple[str, str]]], ...] = (
+    {},
+    {"user_properties": [("p", "1")]},
+    {"user_properties": [("p", "1" * 130)]},
+)
+
+Known = dict[bytes, tuple[int, int]]  # the group of each kind, and the largest message
+
+groups = st.tuples(st.sampled_from([NONE, 0, 1, 2, 2, 3]), st.sampled_from([60, 300, 300, 300]))
+publishes = st.builds(
+    Publish,
+    st.sampled_from(TOPICS),
+    st.sampled_from([b"", b"x", b"\0" * 40, b"y" * 150, b"z" * LARGEST]),
+    properties=st.sampled_from(PAIRS),
+)
+packets = st.one_of(*[publishes] * 12, st.sampled_from([Publish("a", b"", 1, packet_id=1), Ack(4, 1), PingReq()]))
+
+
+def sorted_out(
+    data: bytes, version: int, known: dict[bytes, tuple[int, int]], room: int = 512
+) -> plain_straight.Sorted:
+    """What the kernel says, as its twin says it. It is asked twice: what it leaves behind must not matter."""
+    kinds, table = np.zeros(16, KIND), np.zeros(32, np.int64)
+    texts = np.frombuffer(b"".join(known) or b"\0", np.uint8)
+    areas, messages = np.zeros(4, GROUP), np.zeros(room, MESSAGE)
+    at = 0
+    for number, (kind, (group, largest)) in enumerate(known.items()):
+        kinds[number] = at, at + len(kind), group, largest
+        at += len(kind)
+        remember(number, kinds, table, texts)
+    for _ in range(2):
+        array = np.frombuffer(data, np.uint8)
+        report, out = sort_out(array, version == MQTT_5, LARGEST, kinds, table, texts, areas, messages)
+    whole = out.tobytes() if len(out) else data
+    pieces = {}
+    for group, begin, end, count in report[HEADER:].reshape(-1, WIDTH).tolist():
+        listed = [(one["start"], one["end"]) for one in messages[: report[LISTED]] if one["group"] == group]
+        pieces[group] = [data[start:stop] for start, stop in listed]
+        assert b"".join(pieces[group]) == whole[begin:end]
+        assert count == len(listed)
+    return plain_straight.Sorted(int(report[READ]), messages[: report[LISTED]].tolist(), pieces)
+
+
+def known_kinds(version: int, some: list[tuple[int, int]]) -> Known:
+    """Kinds with their groups. The last topics stay unknown, if there are fewer groups than kinds."""
+    more = PAIRS if version == MQTT_5 else PAIRS[:1]
+    made = [encode(Publish(topic, b"xyz", properties=pairs), version) for topic in TOPICS for pairs in more]
+    kinds = [plain_straight.kind_of(packet, version == MQTT_5) for packet in made]
+    return dict(zip([kind for kind in kinds if kind], some, strict=False))
+
+
+@given(st.sampled_from([MQTT_5, MQTT_3_1_1]), st.lists(groups, max_size=12), st.lists(packets, max_size=20), st.data())
+def test_messages_are_sorted_as_by_the_twin(
+    version: int, some: list[tuple[int, int]], run: list[Publish | Ack | PingReq], more: st.DataObject
+) -> None:
+    if version != MQTT_5:
+        run = [Publish(one.topic, one.payload) if isinstance(one, Publish) and not one.qos else one for one in run]
+    data = b"".join(encode(one, version) for one in run)
+    data = data[: more.draw(st.integers(0, len(data)))] if more.draw(st.booleans()) else data
+    known = known_kinds(version, some)
+    assert sorted_out(data, version, known) == plain_straight.sort_out(data, version == MQTT_5, LARGEST, known)
+
+
+@given(st.binary(max_size=12), st.sampled_from([MQTT_5, MQTT_3_1_1]))
+def test_any_bytes_are_taken_as_by_the_twin(data: bytes, version: int) -> None:
+    known = {b"\0\1a\0": (1, LARGEST), b"\0\1a": (2, LARGEST)}
+    for bytes_ in (data, b"\x30" + data, b"\x30\4\0\1a\0\x30" + data):
+        assert sorted_out(bytes_, version, known) == plain_straight.sort_out(bytes_, version == MQTT_5, LARGEST, known)
+
+
+def test_many_messages_are_sorted_or_left_where_there_is_no_room_for_their_list() -> None:
+    known = known_kinds(MQTT_5, [(1, LARGEST)] * 2 + [(2, LARGEST)] * 2)
+    data = b"".join(encode(Publish(topic, b"1")) for topic in ("a", "a/b")) * 200
+    assert [len(pieces) for pieces in sorted_out(data, MQTT_5, known).pieces.values()] == [200, 200]
+    assert sorted_out(data, MQTT_5, known, room=399) == (NONE, [], {})
+    read, messages, _ = sorted_out(data, MQTT_5, known_kinds(MQTT_5, [(1, LARGEST)]))
+    assert (read, len(messages)) == (NONE, MOST_UNKNOWN)
+
+
+@kernel
+def spans(data: Array, start: int, stop: int, other: int, out: Array) -> tuple[int, bool, int]:
+    """Uses each function on spans."""
+    copy_span(out, 1, data, start, stop - start)
+    word = word_at(data, start) if stop - start >= 8 else 0
+    return hash_span(data, start, stop), same_span(data, start, data, other, stop - start), word
+
+
+@given(st.binary(min_size=1, max_size=40), st.data())
+def test_spans_are_what_slices_are(data: bytes, more: st.DataObject) -> None:
+    start = more.draw(st.integers(0, len(data)))
+    stop = more.draw(st.integers(start, len(data)))
+    other = more.draw(st.integers(0, len(data) - (stop - start)))
+    piece = data[start:stop]
+    out = np.zeros(len(data) + 2, np.uint8)
+    hashed, same, word = spans(np.frombuffer(data, np.uint8), start, stop, other, out)
+    assert out.tobytes() == (b"\0" + piece).ljust(len(out), b"\0")
+    assert same == (piece == data[other : other + len(piece)])
+    assert len(piece) < 8 or word == int.from_bytes(piece[:8], "little", signed=True)
+    again, _, _ = spans(np.frombuffer(b"?" + piece + b"!", np.uint8), 1, 1 + len(piece), 0, np.zeros(50, np.uint8))
+    assert hashed == again
