@@ -25,7 +25,7 @@ from overstory.broker.groups import GROUP_KINDS, Groups
 from overstory.broker.leading import Lead
 from overstory.broker.links import Neighbour, Up
 from overstory.broker.marks import Marks
-from overstory.broker.message import Message, message_of
+from overstory.broker.message import Message, Origin, message_of
 from overstory.broker.moving import Moving
 from overstory.broker.pacing import Pace
 from overstory.broker.parcels import Got, Parcel, Parcels
@@ -623,9 +623,7 @@ class Fabric:
             if one.mark & QOS and not self.seen.is_new(entry, event, frames.flows[frame], one.mark & QOS == 2):
                 continue
             for numbers in found[frame].values():
-                if one.mark & QOS == 2 and not (numbers := self.seen.once(entry, event, numbers)):
-                    continue
-                promise = publishing.hand_out(state, one.message, event, numbers)
+                promise = publishing.hand_out(state, one.message, Origin(entry, event), numbers)
                 if one.promise is not None and promise is not None:
                     one.promise.wait()
                     promise.then(one.promise.kept)

@@ -34,6 +34,9 @@ CREATE TABLE IF NOT EXISTS deliveries (session INTEGER, sequence INTEGER, packet
 CREATE TABLE IF NOT EXISTS received (session INTEGER, packet_id INTEGER, event INTEGER, handed INTEGER,
     PRIMARY KEY (session, packet_id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS seen (entry INTEGER, event INTEGER, flows BLOB, PRIMARY KEY (entry, event, flows));
+CREATE TABLE IF NOT EXISTS got (entry INTEGER, event INTEGER, subscription INTEGER,
+    PRIMARY KEY (entry, event, subscription)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS moves (session INTEGER PRIMARY KEY, kind TEXT, broker INTEGER, number INTEGER);
 CREATE TABLE IF NOT EXISTS spool (key INTEGER PRIMARY KEY, peer INTEGER, body BLOB);
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message BLOB) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS epochs (number INTEGER PRIMARY KEY, package BLOB);
@@ -51,6 +54,11 @@ STATEMENTS = {
     "handed": ("UPDATE received SET handed = 1 WHERE session = ? AND packet_id = ?",),
     "seen": ("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)",),
     "unseen": ("DELETE FROM seen WHERE entry = ? AND event = ? AND flows = ?",),
+    "got": ("INSERT OR IGNORE INTO got VALUES (?, ?, ?)",),
+    "not got": ("DELETE FROM got WHERE entry = ? AND event = ? AND subscription = ?",),
+    "ungot": ("DELETE FROM got WHERE entry = ? AND event = ?",),
+    "move": ("INSERT OR REPLACE INTO moves VALUES (?, ?, ?, ?)",),
+    "unmove": ("DELETE FROM moves WHERE session = ?",),
     "released": ("DELETE FROM received WHERE session = ? AND packet_id = ?",),
     "spool": ("INSERT INTO spool VALUES (?, ?, ?)",),
     "unspool": ("DELETE FROM spool WHERE key = ?",),
@@ -69,6 +77,7 @@ STATEMENTS = {
         "DELETE FROM subscriptions WHERE session = ?",
         "DELETE FROM deliveries WHERE session = ?",
         "DELETE FROM received WHERE session = ?",
+        "DELETE FROM moves WHERE session = ?",
     ),
 }
 
@@ -128,6 +137,12 @@ def recall_network(state: State, store: Store) -> None:
         state.fabric.recall(*row)
     for row in store.rows("SELECT entry, event, flows FROM seen ORDER BY rowid"):
         state.fabric.seen.recall(*row)
+    for row in store.rows("SELECT entry, event, subscription FROM got ORDER BY event"):
+        state.fabric.seen.recall_who(*row)
+    for row in store.rows(
+        "SELECT client_id, kind, broker, moves.number FROM moves JOIN sessions ON session = sessions.number"
+    ):
+        state.fabric.roaming.recall(*row)
     for (event,) in store.rows("SELECT event FROM received WHERE handed"):
         state.fabric.seen.handed(event)
     for topic, time, broker in store.rows("SELECT topic, time, broker FROM stamps ORDER BY time"):
@@ -156,6 +171,7 @@ def _recall_session(state: State, store: Store, row: tuple[int, str, int, float 
     left = msgspec.msgpack.decode(will, type=Will | None)
     if left is not None and not was_away:
         state.wills.wait(session, left, state.now + min(left.properties.get("will_delay_interval", 0), expiry))
+    is_moving = bool(store.rows("SELECT 1 FROM moves WHERE session = ?", number))
     for subscription, options in store.rows(
         "SELECT number, options FROM subscriptions WHERE session = ? ORDER BY number", number
     ):
@@ -163,6 +179,8 @@ def _recall_session(state: State, store: Store, row: tuple[int, str, int, float 
             options, type=tuple[Asked, int, str | None, int, int]
         )
         session.copies = max(session.copies, copies)
+        if is_moving:  # under a version that no copy has used: else events that come again would not be for it
+            version += copies + 1
         subscribing.restore(state, session, Wish(asked, where, identifier), (subscription, version))
     found = store.rows(
         "SELECT sequence, packet_id, state, delivery FROM deliveries WHERE session = ? ORDER BY sequence", number

@@ -1,12 +1,20 @@
 """A message as the broker holds it: what was published, by whom, and until when it is worth delivering."""
 
 import math
+from typing import NamedTuple
 
 import msgspec
 
 from overstory.wire.packets import Properties, Publish, Will
 
 EXPIRY = "message_expiry_interval"
+
+
+class Origin(NamedTuple):
+    """Where an event was published, and its number there: together they name it."""
+
+    entry: int
+    event: int
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

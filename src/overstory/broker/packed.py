@@ -34,7 +34,7 @@ def packed(session: Session, once: Got, expiry: int | None = None) -> bytes:
     received, inflight, queue = sorted(session.received), session.inflight, list(session.queue)
     seen = sorted(session.seen or ())
     lasts = session.expiry if expiry is None else expiry
-    got = once({one.number for one in made if one.group is None})
+    got = once(session.numbers)
     content = Packed(session.number, lasts, session.next_id, received, inflight, queue, wanted, seen, got)
     return msgspec.msgpack.encode(content)
 
@@ -49,8 +49,9 @@ def unpacked(data: bytes) -> Packed:
 
 def restore_messages(session: Session, content: Packed) -> None:
     """Gives a session the messages and packet identifiers that it had elsewhere."""
-    session.next_id, session.received, session.seen = content.next_id, set(content.received), set(content.seen)
+    session.next_id, session.received = content.next_id, set(content.received)
     for packet_id, delivery in content.inflight.items():
         session.restore(delivery, packet_id)
     for delivery in content.queue:
         session.restore(delivery, 0)
+    session.remember(content.seen)

@@ -57,7 +57,7 @@ class Parcels:
         safe: Callable[[Callable[[], None]], None],
     ) -> None:
         """``done`` does what a parcel says; ``safe`` calls a function once that is on disk."""
-        self._incarnation, self._tell, self._pack, self._done, self._safe = incarnation, tell, pack, done, safe
+        self.incarnation, self._tell, self._pack, self._done, self._safe = incarnation, tell, pack, done, safe
         self._kept: dict[int, dict[int, Kept]] = {}  # by receiver and number
         self._next: dict[int, int] = {}
         self._heard: dict[int, Heard] = {}
@@ -78,7 +78,7 @@ class Parcels:
     def _put(self, broker: int, number: int) -> None:
         kept = self._kept[broker]
         body = self._pack(kept[number].message)
-        self._tell(broker, Parcel(self._incarnation, number, next(iter(kept)), body))
+        self._tell(broker, Parcel(self.incarnation, number, next(iter(kept)), body))
 
     def send_again(self) -> None:
         """Somebody has restarted: what was not answered may be gone."""
@@ -110,5 +110,5 @@ class Parcels:
     def got(self, broker: int, answer: Got) -> None:
         """A receiver has done what a parcel says."""
         kept = self._kept.get(broker, {})
-        if answer.incarnation == self._incarnation and answer.number in kept:
+        if answer.incarnation == self.incarnation and answer.number in kept:
             kept.pop(answer.number).promise.kept()

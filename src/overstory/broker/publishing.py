@@ -7,7 +7,7 @@ import numpy as np
 
 from overstory.broker import faults
 from overstory.broker.link import Link
-from overstory.broker.message import Message, message_of, message_of_will
+from overstory.broker.message import Message, Origin, message_of, message_of_will
 from overstory.broker.promises import Promise, both
 from overstory.broker.session import Delivery, Session, Subscription
 from overstory.broker.shared import Group
@@ -169,7 +169,7 @@ def decide(state: State, messages: Sequence[Message]) -> list[Promise | None]:
     for event in sorted(found):
         for numbers in found[event].values():
             try:
-                hand_out(state, messages[event], first + event, numbers)
+                hand_out(state, messages[event], Origin(state.config.number, first + event), numbers)
             except Exception as error:
                 faults.end_publisher(state, messages[event].publisher, error)
     return [None] * len(messages)
@@ -206,16 +206,42 @@ def _receivers(state: State, messages: Sequence[Message]) -> tuple[int, dict[int
     return first, found
 
 
-def hand_out(state: State, message: Message, event: int, numbers: Iterable[int]) -> Promise | None:
+def hand_out(state: State, message: Message, origin: Origin, numbers: Iterable[int]) -> Promise | None:
     """Hands a message to one client, or to one member of a group, for these of its subscriptions. Returns a promise if
     the member is elsewhere and does not have it yet."""
     subscriptions = [state.subscriptions[number] for number in numbers]
     holder = subscriptions[0].holder
+    if message.qos == 2 and state.fabric is not None:
+        new = _got_first(state, holder, origin, [one.number for one in subscriptions])
+        subscriptions = [one for one in subscriptions if one.number in new]
+        if not subscriptions:
+            return None
     if isinstance(holder, Group):
-        return deliver_to_group(state, holder.name, message, event=event)
+        return deliver_to_group(state, holder.name, message, event=origin.event)
     delivery = _delivery(message, subscriptions)
-    delivery.event = event
+    delivery.entry, delivery.event = origin
+    if message.qos == 2:
+        delivery.numbers = tuple(one.number for one in subscriptions)
     return hand_over(state, holder, delivery)
+
+
+def pass_over(state: State, session: Session, delivery: Delivery) -> Promise | None:
+    """Gives a session a message that another broker got for it, unless the session has it already."""
+    if delivery.numbers:
+        origin = Origin(delivery.entry, delivery.event)
+        if not _got_first(state, session, origin, delivery.numbers):
+            return None
+    return hand_over(state, session, delivery)
+
+
+def _got_first(state: State, holder: Session | Group, origin: Origin, numbers: Sequence[int]) -> Sequence[int]:
+    """Those of a holder's subscriptions that get an event of QoS 2 for the first time. A session that only passes it on
+    to another broker does not get it."""
+    if isinstance(holder, Session) and holder.forward is not None:
+        return numbers
+    keeps = isinstance(holder, Session) and holder.is_kept
+    new: list[int] = state.fabric.seen.once(*origin, numbers, keeps)
+    return new
 
 
 def hand_rest(state: State, session: Session, message: Message) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from overstory.broker import subscribing
+from overstory.broker import publishing, subscribing
 from overstory.broker.packed import Packed, Wanted, packed, restore_messages, unpacked
 from overstory.broker.promises import Promise
 from overstory.broker.session import Delivery, Session, Subscription
@@ -34,6 +34,7 @@ from overstory.broker.subscribing import Wish
 from overstory.routing.messages import LATE
 from overstory.wire.topics import read_filter
 
+COPIED = "copied"  # a session on disk that is copied elsewhere
 KEPT = 120.0  # seconds for which a copy waits for its client
 CALM = 10.0  # seconds after which a session that nothing is passed on to forgets what it got, in any case
 
@@ -100,6 +101,7 @@ class Copy(msgspec.Struct):
     is_whole: bool = False  # it was handed over
     shared: list[Wanted] = []  # subscriptions with groups, which are made when the client is here
     promises: dict[int, Promise] = {}  # of messages that home does not have yet
+    unanswered: dict[int, Delivery] = {}  # messages that were passed on, and that home may not have handed over
 
 
 class Original(msgspec.Struct):
@@ -131,11 +133,12 @@ class Replicas:
         tell: Callable[[int, Any], None],
         pass_on: Callable[[int, str, Delivery], Promise | None],
         may_come: Callable[[str], bool],
+        numbers: int = 0,
     ) -> None:
         """``tell`` sends a message to any other broker, in order, and ``pass_on`` one for a client. ``may_come`` says
-        whether the session of a client may be copied here now."""
+        whether the session of a client may be copied here now, and ``numbers`` above which number copies are named."""
         self._state, self._tell, self._pass_on, self._may_come = state, tell, pass_on, may_come
-        self._numbers = 0
+        self._numbers = numbers
         self._copies: dict[str, Copy] = {}
         self._originals: dict[str, Original] = {}
         self._calming: dict[str, Calming] = {}
@@ -163,10 +166,18 @@ class Replicas:
         flows = {one.number: self._flows_of(one.number) for one in session.subscriptions.values() if one.group is None}
         self._originals[client] = Original(foreign, self._numbers, session, state.now + KEPT, flows)
         session.settle()
-        session.seen = set()
-        session.open()
-        self._tell(foreign, Replicate(client, self._numbers, version, packed(session, lambda _: [])))
+        session.remember()
+        if session.is_kept:
+            state.journal.note("move", session.number, COPIED, foreign, self._numbers)
+        replicate = Replicate(client, self._numbers, version, packed(session, lambda _: []))
         self._used_version(session)
+        state.journal.call(lambda: self._send_copy(foreign, replicate))
+
+    def _send_copy(self, foreign: int, replicate: Replicate) -> None:
+        """Sends a copy, now that the disk knows of it: after a crash its versions must not be used again."""
+        original = self._originals.get(replicate.client)
+        if original is not None and (original.foreign, original.number) == (foreign, replicate.number):
+            self._tell(foreign, replicate)
 
     def _flows_of(self, number: int) -> tuple[int, ...]:
         """The flows of the active epoch that a subscription is in, if it is not late."""
@@ -223,6 +234,8 @@ class Replicas:
             if made.group is None and not self._is_planned(made):
                 made.version += session.copies + 1
                 subscribing.enter(state, session, made)
+                if session.is_kept:  # else it would come back under an older version, which nobody listens to
+                    subscribing.note(state, session, made)
                 if made.number in state.unserved:
                     original.unserved.add(made.number)
         self._drop_if_served(client, original)
@@ -231,6 +244,12 @@ class Replicas:
         """Whether a subscription is still in flows of the plan in use, which no copy was in."""
         home = self._state.router.state.homes.get(made.number)
         return home is not None and home.version == made.version and bool(self._flows_of(made.number))
+
+    def recall(self, client: str, foreign: int, number: int) -> None:
+        """A session here was copied to another broker when this one went down. It stays here."""
+        session = self._state.sessions[client]
+        self._originals[client] = Original(foreign, number, session, self._state.now + KEPT, {}, is_handed=True)
+        self.stay(client)
 
     def restarted(self, broker: int) -> None:
         """A broker has started, and has no copies any more: their clients stay here."""
@@ -268,7 +287,7 @@ class Replicas:
         """No other broker passes anything on to a session any more. What it got that way may still be under way to it
         in its own flows: these are flushed, and then the session need not remember what it got."""
         router = self._state.router
-        numbers = {one.number for one in session.subscriptions.values() if one.group is None}
+        numbers = session.numbers
         numbers = {number for number in numbers if number in router.state.homes}
         self._calming[session.client_id] = Calming(session, set(numbers), self._state.now + CALM)
         for number in sorted(numbers):
@@ -292,6 +311,8 @@ class Replicas:
         if not self.is_copied(client) and session.forward is None:
             session.seen = None
             session.open()
+            if session.is_kept:
+                self._state.journal.note("unmove", session.number)
 
     def is_busy(self, client: str) -> bool:
         """Whether a session here is copied elsewhere, or was a moment ago."""
@@ -321,8 +342,8 @@ class Replicas:
             self._tell(broker, Replicated(client, message.number, False))
             return
         session = Session(client, content.number, state.house)
-        session.forward = lambda delivery: self._pass_on(broker, client, delivery)
         copy = Copy(broker, message.number, message.version, session, set(), state.now + KEPT)
+        session.forward = lambda delivery: self._before_hand(client, copy, delivery)
         self._copies[client] = copy
         self._subscribe(copy, content)
         self._answer(client, copy)
@@ -372,8 +393,21 @@ class Replicas:
         restore_messages(session, content)
         self._state.fabric.seen.learn(content.once)
         copy.expiry, copy.is_whole = content.expiry, True
-        session.forward, session.tee = None, lambda delivery: self._to_home(client, copy, delivery)
+        session.forward = None
+        for delivery in copy.unanswered.values():  # home may have got it only after it handed the session over
+            publishing.pass_over(self._state, session, delivery)
+        session.tee = lambda delivery: self._to_home(client, copy, delivery)
         self._subscribe(copy, content)
+
+    def _before_hand(self, client: str, copy: Copy, delivery: Delivery) -> Promise | None:
+        """Passes a message on to home, and keeps it until home says that it has it: what home gets after it has handed
+        the session over is not in what it hands over."""
+        sent = self._pass_on(copy.home, client, delivery)
+        if sent is not None:
+            self._numbers += 1
+            copy.unanswered[self._numbers] = delivery
+            sent.then(lambda number=self._numbers: _answered(copy, number))  # type: ignore[misc]
+        return sent
 
     def _to_home(self, client: str, copy: Copy, delivery: Delivery) -> Promise | None:
         """Passes a message on to home. The promise is kept once home has it, or once the client is here."""
@@ -423,6 +457,7 @@ class Replicas:
         copy = self._copies.pop(client, None)
         if copy is None:
             return
+        self._state.fabric.seen.unlearn(copy.session.numbers)
         for name in list(copy.session.subscriptions):
             subscribing.remove(self._state, copy.session, name)
         self._state.slots.give(copy.session.place)
@@ -439,6 +474,10 @@ class Replicas:
         for client in [client for client, calming in self._calming.items() if calming.until <= now]:
             self._calming[client].unflushed.clear()  # a link has failed, and took the answer with it
             self._end_if_calm(client)
+
+
+def _answered(copy: Copy, number: int) -> None:
+    copy.unanswered.pop(number, None)
 
 
 def _keep(copy: Copy, number: int) -> None:

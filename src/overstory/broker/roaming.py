@@ -8,8 +8,11 @@
 3. The old owner passes on what still comes for the client, until all subscriptions are ``Served`` at the new one and it
    is told to ``Leave``. Meanwhile the new owner drops what comes both ways. So nothing is lost and nothing doubled. An
    event of QoS 1 or 2 that is passed on is a parcel: it is safe once the new owner has it.
-4. Messages between brokers keep their order and are not lost, unless a broker restarts: its sessions are gone then, and
-   so is its part of the directory, until the owners have told it again what they own.
+4. Messages between brokers keep their order and are not lost, unless a broker restarts: its part of the directory is
+   gone then, until the owners have told it again what they own. So are its sessions, but for those on its disk. Of
+   these the disk also knows which were about to come or to go (``recall``): such moves are ended after the restart.
+5. A broker that restarts may find a session on its disk that has gone elsewhere meanwhile. The directory has the newer
+   owner fetch that one, too: its messages go to the session that is there.
 """
 
 from collections.abc import Callable
@@ -23,9 +26,9 @@ from overstory.broker.link import Link
 from overstory.broker.packed import packed, restore_messages, unpacked
 from overstory.broker.parcels import Parcels
 from overstory.broker.promises import Promise
+from overstory.broker.replicas import COPIED, Adopted, Replicas
 from overstory.broker.replicas import KINDS as COPY_KINDS
-from overstory.broker.replicas import Adopted, Replicas
-from overstory.broker.session import FOR_EVER, Delivery, Session
+from overstory.broker.session import FOR_EVER, Delivery, Session, Subscription
 from overstory.broker.state import State
 from overstory.broker.subscribing import Wish
 from overstory.kernels.nothing import NONE
@@ -34,6 +37,7 @@ from overstory.wire.packets import Connect
 PATIENCE = 5.0  # seconds
 FLUSHED = 30.0  # seconds after which the subscriptions of a session that has gone end in any case
 NOBODY = NONE
+CAME = "came"  # a session on disk that its old owner still gets messages for
 LATE = 0  # the ticket of a claim that nobody waits for any more
 
 
@@ -91,6 +95,14 @@ class Left(msgspec.Struct, frozen=True, tag=True):
     version: int
 
 
+class Departed(msgspec.Struct, frozen=True, tag=True):
+    """The sender still passes on what comes for a session that the receiver, which has restarted, had fetched under
+    this version."""
+
+    client: str
+    version: int
+
+
 class Gone(msgspec.Struct, frozen=True, tag=True):
     """The session has ended at the sender, unless another broker owns it by now."""
 
@@ -104,7 +116,7 @@ class Owns(msgspec.Struct, frozen=True, tag=True):
     version: int
 
 
-KINDS: tuple[type[Any], ...] = (Claim, Granted, Fetch, Fetched, Forward, Leave, Left, Gone, Owns, *COPY_KINDS)
+KINDS: tuple[type[Any], ...] = (Claim, Granted, Fetch, Fetched, Forward, Leave, Left, Departed, Gone, Owns, *COPY_KINDS)
 
 
 class Arriving(msgspec.Struct):
@@ -114,6 +126,15 @@ class Arriving(msgspec.Struct):
     packet: Connect
     ticket: int
     until: float
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """A session on disk that had come from another broker, or was copied to one, when this broker went down."""
+
+    client: str
+    kind: str
+    broker: int
+    number: int  # the version under which it came, or the number of its copy
 
 
 class Moving(msgspec.Struct):
@@ -143,14 +164,18 @@ class Roaming:
         self._state, self._brokers, self._send, self._parcels = state, brokers, tell, parcels
         self._me = state.config.number
         self._owners: dict[str, tuple[int, int]] = {}  # here as the directory: the version, and the owner
+        self._claimed: set[str] = set()  # of these clients, those who have connected since this broker started
         self._versions: dict[str, int] = {}  # under which sessions here are owned
         self._arriving: dict[str, Arriving] = {}
         self._moving: dict[str, Moving] = {}
         self._departed: dict[str, tuple[int, Session]] = {}  # and the version under which each has left
+        self._recalled: list[Recalled] = []  # moves that go on once the plan is in use here
         self._flushing: dict[str, Flushing] = {}
         self._tickets = LATE
         self._asked: list[tuple[int, Fetch]] = []  # for sessions that are still on their way here
-        self.replicas = Replicas(state, self._tell, self._pass_on, lambda client: client not in self._departed)
+        self.replicas = Replicas(
+            state, self._tell, self._pass_on, lambda client: client not in self._departed, parcels.incarnation << 32
+        )
         self.on_left: Callable[[str], None] | None = None  # told of each client whose session another broker has now
         self.on: dict[type, Callable[[int, Any], None]] = {
             Claim: self._claim,
@@ -160,6 +185,7 @@ class Roaming:
             Forward: self._forward,
             Leave: self._leave,
             Left: self._left,
+            Departed: self._has_departed,
             Gone: self._gone,
             Owns: self._owns,
             Adopted: self._adopted,
@@ -184,7 +210,7 @@ class Roaming:
 
     def owner_of(self, client: str) -> int | None:
         """The broker that owns a client's session, if this broker is its directory and knows."""
-        owner = self._owners.get(client, (0, NOBODY))[1]
+        owner = self._owned(client)[1]
         return None if owner == NOBODY else owner
 
     def _tell(self, broker: int, message: Any) -> None:
@@ -212,6 +238,10 @@ class Roaming:
             if arriving.until <= now:
                 self._begin(client)
         self.replicas.tick(now)
+        if self._recalled and self._state.fabric.is_active:
+            recalled, self._recalled = self._recalled, []
+            for one in recalled:
+                self._go_on(one)
         for client in [client for client, flushing in self._flushing.items() if flushing.until <= now]:
             self._flushing[client].unflushed.clear()  # a link has failed, and took the answer with it
             self._end_if_flushed(client)
@@ -238,13 +268,21 @@ class Roaming:
     # The directory
 
     def _claim(self, broker: int, message: Claim) -> None:
-        version, owner = self._owners.get(message.client, (0, NOBODY))
+        version, owner = self._owned(message.client)
         self._owners[message.client] = (version + 1, broker)
+        self._claimed.add(message.client)
         self._tell(broker, Granted(message.client, message.ticket, version + 1, owner))
+
+    def _owned(self, client: str) -> tuple[int, int]:
+        """The version and the owner of a session. One on the disk of this broker is its own, until another one says
+        that it has it."""
+        mine = self._versions.get(client, 0), self._me if client in self._state.sessions else NOBODY
+        return self._owners.get(client, mine)
 
     def _gone(self, broker: int, message: Gone) -> None:
         if self._owners.get(message.client, (0, NOBODY))[1] == broker:
             del self._owners[message.client]
+            self._claimed.discard(message.client)
 
     def ended(self, client: str) -> None:
         """A session has ended here."""
@@ -256,19 +294,24 @@ class Roaming:
     def restarted(self, broker: int) -> None:
         """A broker has started, and knows nothing: who owns a session that it is the directory of tells it."""
         self.replicas.restarted(broker)
+        for client, (version, session) in self._departed.items():
+            if session.heir == broker and client not in self._flushing:
+                self._tell(broker, Departed(client, version))
         for client in self._state.sessions:
             if self.directory_of(client) == broker:
                 self._tell(broker, Owns(client, self._versions.get(client, 0)))
 
     def _owns(self, broker: int, message: Owns) -> None:
-        version, owner = self._owners.get(message.client, (0, NOBODY))
+        client = message.client
+        version, owner = self._owned(client)
         if owner in (NOBODY, broker):
-            self._owners[message.client] = (max(version, message.version), broker)
+            self._owners[client] = (max(version, message.version), broker)
             return
-        # Somebody has claimed it since the restart, and was told that nobody owned it: the older one lets go
+        # Two have it: one has come to it since this broker started, or has it from its disk and has no version of it
         newest = max(version, message.version) + 1
-        self._owners[message.client] = (newest, owner)
-        self._tell(owner, Granted(message.client, LATE, newest, broker))
+        newer, older = (owner, broker) if client in self._claimed or message.version <= version else (broker, owner)
+        self._owners[client] = (newest, newer)
+        self._tell(newer, Granted(client, LATE, newest, older))
 
     # The new owner
 
@@ -285,11 +328,46 @@ class Roaming:
 
     def _fetched(self, broker: int, message: Fetched) -> None:
         if not self._waits(message.client, message.ticket):
-            self._tell(broker, Leave(message.client, message.version))
+            if not message.session or not self._join(broker, message):
+                self._tell(broker, Leave(message.client, message.version))
             return
         if message.session:
             self._unpack(broker, message)
         self._begin(message.client)
+
+    def _join(self, broker: int, message: Fetched) -> bool:
+        """A broker had a session on its disk when it restarted, and has got messages for it since. They go to the
+        session here, and its subscriptions are made here under still higher versions. Returns whether the broker is
+        told to leave once they are served."""
+        state, session = self._state, self._state.sessions.get(message.client)
+        content = unpacked(message.session)
+        wanted = {number: version for *_, number, version in content.subscriptions}
+        if session is None or wanted.keys().isdisjoint(session.numbers):
+            return False  # the client has begun anew
+        moving = self._moving.get(message.client) or Moving(broker, message.version, set())
+        if moving.owner == broker:
+            moving.version, self._moving[message.client] = message.version, moving
+        if session.seen is None:
+            session.remember()
+        for delivery in [*content.inflight.values(), *content.queue]:
+            if delivery.message is not None:
+                publishing.pass_over(state, session, delivery)
+        for made in session.subscriptions.values():
+            if made.group is None and made.version <= wanted.get(made.number, NONE):
+                made.version = wanted[made.number] + 1
+                self._make_anew(session, made, moving)
+        self._note_move(session, moving)
+        if moving.owner != broker:
+            return False
+        self._leave_if_served(message.client)
+        return True
+
+    def _make_anew(self, session: Session, made: Subscription, moving: Moving) -> None:
+        """Makes a subscription under its version of now."""
+        subscribing.enter(self._state, session, made)
+        moving.unserved |= {made.number} & self._state.unserved
+        if session.is_kept:
+            subscribing.note(self._state, session, made)
 
     def _adopt(self, message: Granted) -> bool:
         """Goes on with the copy of a session whose client has come, if the copy is as good as the session."""
@@ -309,6 +387,7 @@ class Roaming:
         """A session is about to come: one from before it was elsewhere is no more."""
         old = self._state.sessions.get(client)
         if old is not None:
+            self._state.fabric.seen.unlearn(old.numbers)
             connecting.end_session(self._state, old, says=False)
         self.replicas.discard(client)
         self._let_go(client)
@@ -344,6 +423,12 @@ class Roaming:
             for made in session.subscriptions.values():
                 subscribing.note(self._state, session, made)
             session.note_all()
+            self._state.fabric.seen.keep(session.numbers)
+            self._note_move(session, self._moving[session.client_id])
+
+    def _note_move(self, session: Session, moving: Moving) -> None:
+        if session.is_kept:
+            self._state.journal.note("move", session.number, CAME, moving.owner, moving.version)
 
     def served(self, number: int) -> None:
         """The whole network serves a subscription that was made here."""
@@ -362,15 +447,50 @@ class Roaming:
         session = self._state.sessions.get(message.client, departed)  # it may have gone on
         session = session or self.replicas.copy_of(message.client)
         if session is not None:
-            publishing.hand_over(self._state, session, msgspec.msgpack.decode(message.delivery, type=Delivery))
+            publishing.pass_over(self._state, session, msgspec.msgpack.decode(message.delivery, type=Delivery))
 
     def _left(self, _: int, message: Left) -> None:
         moving = self._moving.get(message.client)
         if moving is not None and moving.version == message.version:
             del self._moving[message.client]
             session = self._state.sessions.get(message.client)
+            if session is not None and session.is_kept:
+                self._state.journal.note("unmove", session.number)
             if session is not None and not self.replicas.is_copied(message.client):
                 self.replicas.calm(session)
+
+    # A broker has restarted
+
+    def recall(self, client: str, kind: str, broker: int, number: int) -> None:
+        """A session had come from another broker, or was copied to one, when this broker went down."""
+        self._recalled.append(Recalled(client, kind, broker, number))
+        session = self._state.sessions[client]
+        session.remember()
+
+    def _go_on(self, recalled: Recalled) -> None:
+        """Goes on with the move of a session that is still here: its subscriptions are made anew, and once they are
+        served, the other broker need not pass anything on any more."""
+        client, state = recalled.client, self._state
+        session = state.sessions.get(client)
+        if session is None or session.seen is None or client in self._moving or self.replicas.is_busy(client):
+            return
+        if recalled.kind == COPIED:
+            self.replicas.recall(client, recalled.broker, recalled.number)
+            return
+        moving = self._moving[client] = Moving(recalled.broker, recalled.number, set())
+        for made in session.subscriptions.values():
+            if made.group is None:
+                made.version += session.copies + 1
+                self._make_anew(session, made, moving)
+        self._leave_if_served(client)
+
+    def _has_departed(self, broker: int, message: Departed) -> None:
+        """Whoever passes on messages for a session that is not here any more may let go of it."""
+        moving = self._moving.get(message.client)
+        if any(one.client == message.client for one in self._recalled):
+            return
+        if moving is None or (moving.owner, moving.version) != (broker, message.version):
+            self._tell(broker, Leave(message.client, message.version))
 
     # The old owner
 
@@ -408,7 +528,7 @@ class Roaming:
         state.away.pop(client, None)
         state.wills.cancel(session)
         state.journal.note("end", session.number)
-        session.forward = lambda delivery: self._pass_on(broker, client, delivery)
+        session.forward, session.heir = lambda delivery: self._pass_on(broker, client, delivery), broker
         self._let_go(client)
         self._departed[client] = (version, session)
         if self.on_left is not None:
@@ -439,7 +559,7 @@ class Roaming:
         if session is None or version != message.version:
             self._tell(broker, Left(message.client, message.version))
             return
-        numbers = {one.number for one in session.subscriptions.values() if one.group is None}
+        numbers = session.numbers
         homes = self._state.router.state.homes
         unflushed = {number for number in numbers if number in homes and homes[number].client == session.number}
         self._flushing[message.client] = Flushing(broker, message.version, unflushed, self._state.now + FLUSHED)

@@ -3,10 +3,11 @@
 1. An event is known by its publishing broker, its number there and the flows of its copy. Numbers are of one
    incarnation, so that no two events ever share one.
 2. Events of QoS 2 are on disk, if there is one, in the commit that has their deliveries: a host that restarts does not
-   hand them out again.
+   hand them out again. So are the subscriptions that got them, if their sessions are on disk.
 3. An event that was published here under a number from before a restart (``handed``) was given to clients here.
-4. A publisher's broker that restarts may send an event again under another plan, in other flows. So of events of QoS 2
-   the subscriptions that got them are remembered, too (``once``).
+4. A publisher's broker that restarts may send an event again under another plan, in other flows, and a session that
+   moves gets an event from two brokers. So of events of QoS 2 the subscriptions that got them are remembered, too
+   (``once``), and what a session got elsewhere comes with it (``learn``).
 5. An event below the mark that frames of its flows carry (``marks``) does not come again, and is forgotten. Of the
    others ``MOST`` are remembered, in memory and on disk; then the oldest are forgotten.
 
@@ -15,7 +16,7 @@ array is new (``are_new``), and it is remembered as it is.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -49,6 +50,7 @@ class Seen:
         self._numbers: dict[Source, deque[int]] = {}  # of these, as they came; but for those that no mark is for
         self._handed: dict[int, None] = {}
         self._got: dict[tuple[int, int], set[int]] = {}  # the subscriptions that got an event of QoS 2
+        self._got_on_disk: set[tuple[int, int]] = set()  # of these events, those of which that is on disk
         self._highest: dict[Source, int] = {}
         self._arrays: dict[Source, Arrays] = {}
         self._turns: dict[int, Source] = {}  # of all arrays, as they came
@@ -72,13 +74,16 @@ class Seen:
             self._forget_oldest()
         return True
 
-    def once(self, entry: int, event: int, subscriptions: list[int]) -> list[int]:
-        """Those of the subscriptions that have not got an event of QoS 2 in any flow. They are remembered."""
+    def once(self, entry: int, event: int, subscriptions: Sequence[int], keeps: bool = False) -> list[int]:
+        """Those of the subscriptions that have not got an event of QoS 2 in any flow. They are remembered; ``keeps``:
+        on disk, too."""
         got = self._got.setdefault((entry, event), set())
         new = [number for number in subscriptions if number not in got]
         got.update(new)
+        if keeps:
+            self._write_who(entry, event, new)
         if len(self._got) > MOST:
-            del self._got[next(iter(self._got))]
+            self._forget_who(next(iter(self._got)))
         return new
 
     def got_by(self, subscriptions: set[int]) -> list[tuple[int, int, list[int]]]:
@@ -90,6 +95,25 @@ class Seen:
         """Subscriptions that have come from another broker got these events of QoS 2 there."""
         for entry, event, numbers in reversed(got):
             self.once(entry, event, numbers)
+
+    def unlearn(self, subscriptions: set[int]) -> None:
+        """A session or a copy of one is given up here, and so is what it got: the session has that elsewhere, and tells
+        when it comes."""
+        for key, got in self._got.items():
+            for number in sorted(got & subscriptions):
+                got.discard(number)
+                if key in self._got_on_disk:
+                    self._journal.note("not got", *key, number)
+
+    def keep(self, subscriptions: set[int]) -> None:
+        """The session of these subscriptions is on disk from now on: so is what they got."""
+        for (entry, event), got in self._got.items():
+            self._write_who(entry, event, sorted(got & subscriptions))
+
+    def _write_who(self, entry: int, event: int, subscriptions: list[int]) -> None:
+        for number in subscriptions:
+            self._journal.note("got", entry, event, number)
+            self._got_on_disk.add((entry, event))
 
     def are_new(self, entry: int, events: Ints, flows: Flows) -> bool:
         """Whether it is plain that none of these events has come before. False: they have to be asked about one by
@@ -163,9 +187,21 @@ class Seen:
 
     def _forget(self, key: Key) -> None:
         written = self._known.pop(key)
-        self._got.pop(key[:2], None)
+        self._forget_who(key[:2])
         if written is not None:
             self._journal.note("unseen", key[0], key[1], written)
+
+    def _forget_who(self, event: tuple[int, int]) -> None:
+        """Forgets which subscriptions got an event."""
+        self._got.pop(event, None)
+        if event in self._got_on_disk:
+            self._got_on_disk.discard(event)
+            self._journal.note("ungot", *event)
+
+    def recall_who(self, entry: int, event: int, subscription: int) -> None:
+        """A subscription got an event of QoS 2 before the broker restarted."""
+        self._got.setdefault((entry, event), set()).add(subscription)
+        self._got_on_disk.add((entry, event))
 
     def recall(self, entry: int, event: int, flows: bytes) -> None:
         """An event was handed out here before the broker restarted."""

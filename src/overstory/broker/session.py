@@ -55,6 +55,8 @@ class Delivery(msgspec.Struct, array_like=True):
     state: int = SENT
     group: str | None = None  # the shared subscription that it is for
     event: int = -1  # the number of the event, if it was routed
+    entry: int = -1  # the broker that it was published at, which gave it that number
+    numbers: tuple[int, ...] = ()  # of an event that was published with QoS 2: the subscriptions that it is for
 
 
 class House(msgspec.Struct, frozen=True):
@@ -92,8 +94,9 @@ class Session:
         self.overflowed = False  # more came than may wait: the session has to end
         # Of a session that has moved to another broker: the way there. Of one that has just come: what came twice
         self.forward: Callable[[Delivery], Promise | None] | None = None
-        self.seen: set[tuple[int, int]] | None = None
+        self.seen: set[tuple[int, int]] | None = None  # publishing brokers, and numbers of events
         self.tee: Callable[[Delivery], Promise | None] | None = None  # to the other broker that has the session, too
+        self.heir = NONE  # the broker that a session that has moved is at
         self.copies = 0  # how many versions of its subscriptions copies have used
 
     @property
@@ -106,6 +109,11 @@ class Session:
         """Whether the session is in the journal."""
         return self._journal.keeps and self.expiry > 0
 
+    @property
+    def numbers(self) -> set[int]:
+        """The router's numbers of its subscriptions, but for shared ones."""
+        return {one.number for one in self.subscriptions.values() if one.group is None}
+
     # Messages to the client
 
     def deliver(self, delivery: Delivery, now: float) -> Promise | None:
@@ -116,9 +124,9 @@ class Session:
         if self.forward is not None:
             return self.forward(delivery)
         if self.seen is not None and delivery.event >= 0:
-            if (message.publisher, delivery.event) in self.seen:
+            if (delivery.entry, delivery.event) in self.seen:
                 return None
-            self.seen.add((message.publisher, delivery.event))
+            self.seen.add((delivery.entry, delivery.event))
         promise = self.tee(delivery) if self.tee is not None and delivery.qos else None
         if delivery.qos == 0:
             self._send_once(delivery, now)
@@ -322,6 +330,12 @@ class Session:
                 link.outgoing.append(data)
         self.open()
         self.send_waiting(now)
+
+    def remember(self, seen: Iterable[tuple[int, int]] = ()) -> None:
+        """Remembers from now on which events come: these have come, and those that wait or are in flight."""
+        waiting = [*self.inflight.values(), *self.queue]
+        self.seen = {*seen, *((one.entry, one.event) for one in waiting if one.event >= 0)}
+        self.open()
 
     def detach(self) -> None:
         """The client is away."""

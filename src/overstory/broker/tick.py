@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from overstory.broker import faults, publishing
 from overstory.broker.core import PLAIN, Core
 from overstory.broker.link import Link
-from overstory.broker.message import Message, message_of
+from overstory.broker.message import Message, Origin, message_of
 from overstory.broker.promises import Promise
 from overstory.broker.session import Session
 from overstory.broker.state import State
@@ -340,8 +340,10 @@ class Tick:
                 messages[event] = self._read(data, frames[event], chunks, came, event)
             message = messages[event]
             if message is not None:
-                number = self.state.events + event if came is None else int(came.ids[event])
-                self._special(message, number, decision, event, slot)
+                origin = Origin(self.state.config.number, self.state.events + event)
+                if came is not None:
+                    origin = Origin(int(came.entries[event]), int(came.ids[event]))
+                self._special(message, origin, decision, event, slot)
 
     def _send(self, spans: Sequence[int], whole: bytes | memoryview) -> None:
         """Gives links their bytes: straight to the shell, if nobody has anything else to send before."""
@@ -367,7 +369,7 @@ class Tick:
         if straight:
             self.state.counts.bytes_out += sum(spans[2::3]) - sum(spans[1::3])
 
-    def _special(self, message: Message, event: int, decision: Decision, place: int, slot: int) -> None:
+    def _special(self, message: Message, origin: Origin, decision: Decision, place: int, slot: int) -> None:
         """Hands a message to one client or group, for those of its subscriptions that want it from this publisher."""
         wanted = []
         try:
@@ -378,7 +380,7 @@ class Tick:
                 if not subscription.asked.no_local or subscription.holder.number != message.publisher:
                     wanted.append(number)
             if wanted:
-                promise = publishing.hand_out(self.state, message, event, wanted)
+                promise = publishing.hand_out(self.state, message, origin, wanted)
                 if promise is not None:
                     self._handed.append((place, promise))
         except Exception as error:

@@ -1,0 +1,181 @@
+"""Sessions that move while brokers restart: nothing that was acknowledged is lost, and QoS 2 comes once."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from overstory.broker import publishing
+from overstory.broker.facts import AT
+from overstory.broker.message import Message
+from overstory.broker.replicas import KEPT
+from overstory.broker.roaming import Roaming
+from overstory.broker.standing import Address
+from overstory.lab.steady import Steady
+from overstory.lab.virtual import VirtualNetwork
+from overstory.routing.share import tree_shares
+from overstory.wire.packets import PUBREC, Ack, Asked, Publish
+
+from .nets import Net, places_in
+from .test_replicas import net_of
+from .test_roaming import KEPT as LASTING
+from .test_spreading import settle
+
+TOPIC = "t"
+
+
+class Scene:
+    """Brokers in a line, with disks: a publisher at the first, and a subscriber with QoS 2 at the last."""
+
+    def __init__(self, brokers: int = 3, kernels: bool = False) -> None:
+        links = [(u, u + 1) for u in range(brokers - 1)]
+        self.network = VirtualNetwork(places_in(tree_shares(links, epoch=1)), 1, durable=True, kernels=kernels)
+        self.publisher, self.subscriber = Steady("publisher"), Steady("subscriber", (Asked(TOPIC, 2),))
+        self.network.attach(self.publisher, 0)
+        self.network.attach(self.subscriber, brokers - 1)
+        self.count = 0
+        self.until(lambda: self.subscriber.is_subscribed)
+        for broker, made in self.network.brokers.items():
+            made.fabric.facts.say(AT, "", msgspec.json.encode(Address("", f"broker:{broker}")))
+        self.rest()
+
+    def until(self, holds: Callable[[], bool], publishes: bool = False) -> None:
+        """Lets time pass until something holds."""
+        for _ in range(5000):
+            if holds():
+                return
+            if publishes:
+                self.publish()
+            self.network.step()
+        raise AssertionError("it never happens")
+
+    def rest(self, seconds: float = 1.0) -> None:
+        """Lets time pass, and then whatever is left to do be done."""
+        until = self.network.now + seconds
+        self.until(lambda: self.network.now >= until and self.network.is_idle)
+
+    def publish(self) -> None:
+        self.network.publish(self.publisher, TOPIC, self.count, 2)
+        self.count += 1
+
+    def ask(self, target: int) -> None:
+        """Asks the subscriber to go to a broker."""
+        home = self.network.brokers[self.network.broker_of(self.subscriber)]
+        home.fabric.moving.ask({"subscriber": target}, again=True)
+
+    def restart(self, broker: int, seconds: float = 0.5) -> None:
+        self.network.kill(broker)
+        until = self.network.now + seconds
+        self.until(lambda: self.network.now >= until)
+        self.network.start(broker)
+
+    def roaming(self, broker: int) -> Roaming:
+        return self.network.brokers[broker].fabric.roaming
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no broker waits for another one to end a move."""
+        return not any(
+            one._moving or one._departed or one.replicas._originals or one.replicas._copies
+            for one in map(self.roaming, self.network.brokers)
+        )
+
+    def judge(self) -> None:
+        """All has come once, and nothing of a move is left."""
+        self.until(lambda: self.network.is_idle and self.is_settled)
+        assert Counter(self.subscriber.came) == Counter((TOPIC, number) for number in range(self.count))
+
+
+def test_a_session_that_has_just_come_survives_a_restart_and_its_old_broker_lets_go() -> None:
+    scene = Scene()
+    scene.network.reattach(scene.subscriber, 1)
+    scene.until(lambda: "subscriber" in scene.roaming(1)._moving, publishes=True)
+    scene.until(lambda: scene.subscriber.is_connected, publishes=True)
+    scene.restart(1)
+    scene.publish()
+    scene.judge()
+
+
+@pytest.mark.parametrize("steps", range(0, 12, 3))
+def test_a_broker_restarts_while_its_session_is_copied_elsewhere(steps: int) -> None:
+    scene = Scene()
+    scene.ask(1)
+    scene.until(lambda: scene.roaming(1).replicas.copies == 1, publishes=True)
+    for _ in range(steps):
+        scene.publish()
+        scene.network.step()
+    scene.restart(2)
+    scene.judge()
+    scene.rest(KEPT + 10)  # until a copy that was left would be dropped, with its subscriptions
+    scene.publish()
+    scene.rest()
+    scene.judge()
+
+
+def test_a_broker_that_was_down_when_its_client_went_gives_what_it_has_to_the_new_one() -> None:
+    scene = Scene(2)
+    scene.ask(0)
+    scene.until(lambda: scene.subscriber.sent_to is not None, publishes=True)
+    scene.until(lambda: scene.roaming(0).replicas.copy_of("subscriber") is not None)
+    scene.network.kill(1)
+    scene.network.reattach(scene.subscriber, 0)
+    directory = scene.roaming(0).directory_of("subscriber")
+    if directory == 0:
+        scene.until(lambda: "subscriber" in scene.network.brokers[0].state.sessions, publishes=True)
+    scene.network.start(1)
+    scene.until(lambda: scene.subscriber.is_connected, publishes=True)
+    scene.judge()
+
+
+def publish_again(net: Net, event: int) -> None:
+    """The last broker publishes an event of QoS 2 under a number that it may have had before it restarted."""
+    publishing.publish(net.brokers[2].state, Message("a", b"once", 2, False, {}, 7), event)
+    settle(net)
+
+
+def test_what_came_before_a_session_was_copied_does_not_come_again_by_the_copy() -> None:
+    net = net_of()
+    client = net.brokers[0].connect("c", **LASTING)
+    client.subscribe("a", qos=2)
+    settle(net)
+    publish_again(net, 5)
+    (sent,) = client.messages()
+    client.send(Ack(PUBREC, sent.packet_id))
+    client.received()
+    net.brokers[0].fabric.roaming.copy("c", 1)
+    settle(net)
+    assert net.brokers[1].fabric.roaming.replicas.copies == 1
+    publish_again(net, 5)
+    assert client.messages() == []
+    publish_again(net, 6)
+    assert [message.payload for message in client.messages()] == [b"once"]
+
+
+def test_what_a_broker_gets_after_it_has_handed_a_session_over_is_with_the_other_one() -> None:
+    net = net_of([(0, 1)])
+    home, foreign = net.brokers[0], net.brokers[1]
+    name = next(name for name in "abcdef" if foreign.fabric.roaming.directory_of(name) == 1)
+    client = home.connect(name, **LASTING)
+    client.subscribe("a", qos=1)
+    settle(net)
+    publisher = foreign.connect("p")
+    home.fabric.moving.ask({name: 1})
+    copy = foreign.fabric.roaming.replicas
+    while not copy.copies or next(iter(copy._copies.values())).unserved:
+        for number in net.brokers:
+            net.step(number)
+        for wire in list(net.wires):
+            net.carry(*wire)
+    publisher.send(Publish("a", b"late", 1, packet_id=1))  # behind the answer that makes home hand the session over
+    net.step(1)
+    net.carry(1, 0)
+    while not copy.copy_of(name):
+        net.step(0, 1)
+        net.carry(0, 1)
+        net.step(1)
+    net.restart(0, 1)
+    settle(net)
+    again = foreign.connect(name, **LASTING)
+    assert again.connack.session_present
+    assert [message.payload for message in again.messages()] == [b"late"]
