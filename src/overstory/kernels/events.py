@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from overstory.kernels.borrowing import borrowing
 from overstory.kernels.cells import CELL, KEY, MISSING, TEXT, UNTYPED, Cells, encode, read_numbers
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.hashing import mixed
@@ -17,6 +18,7 @@ from overstory.kernels.keys import FALSE, LEAST, TRUE
 from overstory.kernels.match import Scratch, filters_of, match, opaque_among
 from overstory.kernels.mqtt import JSON, MOST_LEVELS, SLASH
 from overstory.kernels.nothing import NONE
+from overstory.kernels.spans import hash_span, same_span
 from overstory.kernels.store import Store, with_room
 
 TOPIC, LEVELS, BROKER, BROKER_KEY, WITH_PROPERTIES, LEVEL_COUNT, FIRST_LEVEL = 0, 1, 2, 3, 4, 5, 6
@@ -33,33 +35,31 @@ def alike(data: Array, frames: Array, with_properties: bool) -> tuple[Array, Arr
         size *= 2
     table = np.zeros(size, np.int64)
     firsts, kinds = np.empty(count, np.int64), np.empty(count, np.int64)
-    total = 0
-    for event in range(count):
-        here = frames[event]
-        running = np.int64(14695981039346656037 - 2**64)
-        for i in range(here.topic, here.topic_end):
-            running = (running ^ np.int64(data[i])) * 1099511628211
-        if with_properties:
-            running = mixed(running)
-            for i in range(here.props, here.props_end):
-                running = (running ^ np.int64(data[i])) * 1099511628211
-        slot = mixed(running) & (size - 1)
-        while True:
-            known = table[slot] - 1
-            if known < 0:
-                table[slot] = total + 1
-                firsts[total] = event
-                kinds[event] = total
-                total += 1
-                break
-            if _same(data, here, frames[firsts[known]], with_properties):
-                kinds[event] = known
-                break
-            slot = (slot + 1) & (size - 1)
+    total = _tell_apart(data, frames, with_properties, table, firsts, kinds)
     return firsts[:total], kinds
 
 
-@kernel
+@borrowing
+def _tell_apart(data: Array, frames: Array, with_properties: bool, table: Array, firsts: Array, kinds: Array) -> int:
+    """Says of each message its kind, and of each kind the first message. Returns how many kinds there are."""
+    total, last = 0, len(table) - 1
+    for event in range(len(frames)):
+        here = frames[event]
+        running = hash_span(data, here.topic, here.topic_end)
+        if with_properties:
+            running ^= mixed(hash_span(data, here.props, here.props_end))
+        slot = running & last
+        while table[slot] and not _same(data, here, frames[firsts[table[slot] - 1]], with_properties):
+            slot = (slot + 1) & last
+        if table[slot] == 0:
+            firsts[total] = event
+            total += 1
+            table[slot] = total
+        kinds[event] = table[slot] - 1
+    return total
+
+
+@borrowing
 def _same(data: Array, a: Any, b: Any, with_properties: bool) -> bool:
     if a.marks & JSON or b.marks & JSON:  # their payloads may tell them apart
         return False
@@ -68,14 +68,9 @@ def _same(data: Array, a: Any, b: Any, with_properties: bool) -> bool:
     return not with_properties or _equal(data, a.props, a.props_end, data, b.props, b.props_end)
 
 
-@kernel
+@borrowing
 def _equal(data: Array, start: int, stop: int, other: Array, other_start: int, other_stop: int) -> bool:
-    if stop - start != other_stop - other_start:
-        return False
-    for i in range(stop - start):
-        if data[start + i] != other[other_start + i]:
-            return False
-    return True
+    return stop - start == other_stop - other_start and same_span(data, start, other, other_start, stop - start)
 
 
 @kernel
@@ -111,7 +106,8 @@ def cells_of(
     total = 0
     for kind in range(len(firsts)):
         here = frames[firsts[kind]]
-        rows = with_room(rows, total + width)
+        if total + width > len(rows):
+            rows = with_room(rows, total + width)
         total = _topic_cells(data, here, wanted, rows, total)
         if wanted[properties]:
             start = total
@@ -129,7 +125,7 @@ def _cells(offsets: Array, rows: Array, data: Array) -> Cells:
     return Cells(offsets, rows, np.zeros(1, np.int64), data)
 
 
-@kernel
+@borrowing
 def _topic_cells(data: Array, here: Any, wanted: Array, rows: Array, total: int) -> int:
     """The topic, its levels and their number, and the publishing broker."""
     if wanted[TOPIC] >= 0:
@@ -148,21 +144,21 @@ def _topic_cells(data: Array, here: Any, wanted: Array, rows: Array, total: int)
     return total
 
 
-@kernel
+@borrowing
 def _text_cell(rows: Array, total: int, attribute: int, start: int, stop: int) -> int:
     row = rows[total]
     row.attribute, row.kind, row.key, row.start, row.stop = attribute, TEXT, LEAST, start, stop
     return total + 1
 
 
-@kernel
+@borrowing
 def _key_cell(rows: Array, total: int, attribute: int, key: int) -> int:
     row = rows[total]
     row.attribute, row.kind, row.key, row.start, row.stop = attribute, KEY, key, 0, 0
     return total + 1
 
 
-@kernel
+@borrowing
 def _property_cells(data: Array, here: Any, wanted: Array, names: Array, rows: Array, first: int) -> int:
     """The user properties that filters ask for; -1 if one is there twice, which makes it a list."""
     total = first
@@ -193,7 +189,7 @@ def _property_cells(data: Array, here: Any, wanted: Array, names: Array, rows: A
     return total
 
 
-@kernel
+@borrowing
 def _named(data: Array, start: int, stop: int, wanted: Array, names: Array) -> int:
     """The attribute of this name, NONE if no filter asks for it."""
     at = FIRST_LEVEL + wanted[LEVEL_COUNT]

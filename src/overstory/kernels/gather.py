@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from overstory.kernels.borrowing import borrowing
 from overstory.kernels.cells import encode
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.events import WITH_PROPERTIES, alike, cells_of
@@ -17,7 +18,8 @@ from overstory.kernels.hashing import mixed
 from overstory.kernels.match import Scratch, filters_of, match, opaque_among
 from overstory.kernels.mqtt import REBUILT, RETAIN
 from overstory.kernels.slots import COUNTED, MOST_IDS, OPEN
-from overstory.kernels.store import Store, with_room
+from overstory.kernels.spans import copy_span
+from overstory.kernels.store import Store
 
 # What is known of a table entry: which entry that was, and its options, the QoS among them.
 ENTRY = np.dtype([("serial", "i8"), ("options", "i8")])
@@ -179,15 +181,25 @@ def _with(values: Array, value: int) -> Array:
 @kernel
 def _count(frames: Array, kinds: Array, rows: Rows, chunks: Array, slots: Array) -> tuple[Array, Array, Array]:
     """The slots that get something straight away; of each message and row whether it does; and the special pairs."""
-    touched, touched_count = np.empty(16, np.int64), 0
-    specials, special_count = np.empty(16, np.int64), 0
-    fast, fast_count = np.empty(64, np.int8), 0
+    pairs = 0
+    for event in range(len(frames)):
+        pairs += rows.offsets[kinds[event] + 1] - rows.offsets[kinds[event]]
+    touched = np.empty(min(len(rows.slots), len(slots)), np.int64)
+    fast, specials = np.empty(pairs, np.int8), np.empty(2 * pairs, np.int64)
+    some, special = _count_all(frames, kinds, rows, chunks, slots, touched, fast, specials)
+    return touched[:some], fast, specials[: 2 * special]
+
+
+@borrowing
+def _count_all(
+    frames: Array, kinds: Array, rows: Rows, chunks: Array, slots: Array, touched: Array, fast: Array, specials: Array
+) -> tuple[int, int]:
+    """Fills these arrays. Returns how many slots get something, and how many pairs are special."""
+    some, place, special_count = 0, 0, 0
     for event in range(len(frames)):
         here, kind = frames[event], kinds[event]
-        first, last = rows.offsets[kind], rows.offsets[kind + 1]
-        fast = with_room(fast, fast_count + last - first)
         from_version = chunks[here.chunk].version
-        for i in range(first, last):
+        for i in range(rows.offsets[kind], rows.offsets[kind + 1]):
             slot, options = rows.slots[i], rows.options[i]
             row = slots[slot]
             qos = min(here.qos, options & QOS)
@@ -197,17 +209,15 @@ def _count(frames: Array, kinds: Array, rows: Rows, chunks: Array, slots: Array)
                 special |= not row.flags & OPEN
             else:
                 special |= qos == 2 or not row.flags & COUNTED or row.room <= 0
-            fast[fast_count] = -1 if special else qos
-            fast_count += 1
+            fast[place] = -1 if special else qos
+            place += 1
             if special:
-                specials = with_room(specials, special_count + 2)
-                specials[special_count], specials[special_count + 1] = event, slot
-                special_count += 2
+                specials[2 * special_count], specials[2 * special_count + 1] = event, slot
+                special_count += 1
                 continue
             if row.count == 0:
-                touched = with_room(touched, touched_count + 1)
-                touched[touched_count] = slot
-                touched_count += 1
+                touched[some] = slot
+                some += 1
                 row.size, row.hash, row.base = 0, row.version, row.next
             row.count += 1
             row.size += size
@@ -215,17 +225,17 @@ def _count(frames: Array, kinds: Array, rows: Rows, chunks: Array, slots: Array)
             if qos:
                 row.room -= 1
                 row.next = row.next % MOST_IDS + 1
-    return touched[:touched_count], fast[:fast_count], specials[:special_count]
+    return some, special_count
 
 
-@kernel
+@borrowing
 def _size(here: Any, from_version: int, version: int, qos: int) -> int:
     """The bytes of a message for a client of this version."""
     body = _body(here, from_version, version, qos)
     return 1 + (1 if body < 128 else 2 if body < 16384 else 3 if body < 2097152 else 4) + body
 
 
-@kernel
+@borrowing
 def _body(here: Any, from_version: int, version: int, qos: int) -> int:
     body = 2 + here.topic_end - here.topic + here.end - here.props_end
     if version != 4:
@@ -269,7 +279,7 @@ def _lead(touched: Array, slots: Array) -> tuple[Array, int]:
     return spans, total
 
 
-@kernel
+@borrowing
 def _write(
     data: Array, frames: Array, kinds: Array, rows: Rows, chunks: Array, slots: Array, fast: Array, out: Array
 ) -> None:
@@ -292,12 +302,12 @@ def _write(
                 row.at = _packet(data, here, from_version, row.version, 0, out, row.at)
 
 
-@kernel
+@borrowing
 def _packet(data: Array, here: Any, from_version: int, version: int, packet_id: int, out: Array, at: int) -> int:
     """Writes one PUBLISH, with a packet identifier unless it is 0. Returns where it ends."""
     if from_version == version and (packet_id != 0) == (here.qos != 0) and not here.marks & REBUILT:
         size = here.end - here.start
-        _copy(out, at, data, here.start, size)
+        copy_span(out, at, data, here.start, size)
         out[at] = 0x32 if packet_id else 0x30
         if packet_id:
             place = at + here.topic_end - here.start
@@ -314,7 +324,7 @@ def _packet(data: Array, here: Any, from_version: int, version: int, packet_id: 
     topic = here.topic_end - here.topic
     out[at + 1], out[at + 2] = topic >> 8, topic & 255
     at += 3
-    _copy(out, at, data, here.topic, topic)
+    copy_span(out, at, data, here.topic, topic)
     at += topic
     if packet_id:
         out[at], out[at + 1] = packet_id >> 8, packet_id & 255
@@ -323,18 +333,13 @@ def _packet(data: Array, here: Any, from_version: int, version: int, packet_id: 
         out[at] = 0
         at += 1
     elif version != 4:
-        _copy(out, at, data, here.props, here.props_end - here.props)
+        copy_span(out, at, data, here.props, here.props_end - here.props)
         at += here.props_end - here.props
-    _copy(out, at, data, here.props_end, here.end - here.props_end)
+    copy_span(out, at, data, here.props_end, here.end - here.props_end)
     return at + here.end - here.props_end
 
 
-@kernel
-def _copy(out: Array, at: int, data: Array, start: int, size: int) -> None:
-    out[at : at + size] = data[start : start + size]
-
-
-@kernel
+@borrowing
 def _acknowledge(frames: Array, chunks: Array, out: Array, at: int) -> None:
     """Writes a PUBACK for each message of QoS 1 that came from a client."""
     for event in range(len(frames)):

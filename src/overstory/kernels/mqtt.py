@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from overstory.kernels.borrowing import borrowing
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.slots import COUNTED, MOST_IDS
 from overstory.kernels.store import with_room
@@ -38,12 +39,25 @@ PLUS, HASH, SLASH = 43, 35, 47
 @kernel
 def frame(data: Array, chunks: Array, slots: Array, largest: int) -> Array:
     """The messages of all chunks, in order. Acknowledgements that come in order are counted in the slots."""
-    frames = np.empty(64, FRAME)
-    count = 0
     for number in range(len(chunks)):
+        chunks[number].at, chunks[number].counted = chunks[number].start, 0
+    frames = np.empty(64, FRAME)
+    number, count = _frame_some(data, chunks, slots, largest, frames, 0, 0)
+    while number < len(chunks):
+        frames = with_room(frames, count + 1)
+        number, count = _frame_some(data, chunks, slots, largest, frames, number, count)
+    return frames[:count]
+
+
+@borrowing
+def _frame_some(
+    data: Array, chunks: Array, slots: Array, largest: int, frames: Array, number: int, count: int
+) -> tuple[int, int]:
+    """Goes on with this chunk, behind so many messages, while there is room for more. Returns the chunk and the number
+    of messages to go on with."""
+    while number < len(chunks):
         chunk = chunks[number]
-        at, stop = chunk.start, chunk.stop
-        why, counted = MORE, 0
+        at, stop, why = chunk.at, chunk.stop, MORE
         while at < stop:
             body, end = _length(data, at, stop)
             if end < 0 or end - at > largest:
@@ -53,7 +67,9 @@ def frame(data: Array, chunks: Array, slots: Array, largest: int) -> Array:
                 break
             first = data[at]
             if first == PUBLISH_0 or first == PUBLISH_1 or first == PUBLISH_1_AGAIN:
-                frames = with_room(frames, count + 1)
+                if count == len(frames):
+                    chunk.at = at
+                    return number, count
                 here = frames[count]
                 here.chunk, here.start, here.end = number, at, end
                 here.qos = 0 if first == PUBLISH_0 else 1
@@ -61,16 +77,17 @@ def frame(data: Array, chunks: Array, slots: Array, largest: int) -> Array:
                     why = ODD
                     break
                 count += 1
-                counted += here.qos
+                chunk.counted += here.qos
             elif first != PUBACK or not _acknowledged(data, body, end, slots, chunk.slot):
                 why = ODD
                 break
             at = end
-        chunk.at, chunk.why, chunk.counted = at, why, counted
-    return frames[:count]
+        chunk.at, chunk.why = at, why
+        number += 1
+    return number, count
 
 
-@kernel
+@borrowing
 def _length(data: Array, at: int, stop: int) -> tuple[int, int]:
     """Where the packet's body begins and ends; the end is 0 if that has not come yet, -1 if it is malformed."""
     size, shift = 0, 0
@@ -87,7 +104,7 @@ def _length(data: Array, at: int, stop: int) -> tuple[int, int]:
     return 0, 0
 
 
-@kernel
+@borrowing
 def _acknowledged(data: Array, body: int, end: int, slots: Array, slot: int) -> bool:
     """Counts an acknowledgement that is the next in order. What else it may be is not for kernels."""
     if slot < 0 or end - body < 2 or end - body > 3 or (end - body == 3 and data[body + 2] >= 128):
@@ -102,7 +119,7 @@ def _acknowledged(data: Array, body: int, end: int, slots: Array, slot: int) -> 
     return True
 
 
-@kernel
+@borrowing
 def _publish(data: Array, at: int, version: int, here: Any) -> bool:
     """Reads a PUBLISH of QoS 0 or 1. False if it is not for kernels."""
     end = here.end
@@ -138,7 +155,7 @@ def _publish(data: Array, at: int, version: int, here: Any) -> bool:
     return marks >= 0
 
 
-@kernel
+@borrowing
 def is_topic(data: Array, start: int, stop: int) -> bool:
     """Whether these bytes are a topic without wildcards, and not of too many levels."""
     levels, plain = 1, True
@@ -151,7 +168,7 @@ def is_topic(data: Array, start: int, stop: int) -> bool:
     return levels <= MOST_LEVELS and (plain or is_text(data, start, stop))
 
 
-@kernel
+@borrowing
 def is_text(data: Array, start: int, stop: int) -> bool:
     """Whether these bytes are UTF-8 without a null character."""
     at = start
@@ -183,7 +200,7 @@ def is_text(data: Array, start: int, stop: int) -> bool:
     return True
 
 
-@kernel
+@borrowing
 def _properties(data: Array, at: int, stop: int) -> int:
     """The marks of properties that are all well-formed and plain; -1 if they are not for kernels."""
     seen, marks = 0, 0
@@ -204,7 +221,7 @@ def _properties(data: Array, at: int, stop: int) -> int:
     return marks
 
 
-@kernel
+@borrowing
 def _pair_end(data: Array, at: int, stop: int) -> int:
     """Where a user property ends; -1 if it is malformed."""
     for _ in range(2):
@@ -215,7 +232,7 @@ def _pair_end(data: Array, at: int, stop: int) -> int:
     return at
 
 
-@kernel
+@borrowing
 def _property_end(data: Array, kind: int, at: int, stop: int) -> int:
     """Where a property that may be there once ends; -1 if it is malformed or not for kernels."""
     if kind == 1:
@@ -233,7 +250,7 @@ def _property_end(data: Array, kind: int, at: int, stop: int) -> int:
     return end if end > at + 2 and is_topic(data, at + 2, end) else -1
 
 
-@kernel
+@borrowing
 def _text_end(data: Array, at: int, stop: int) -> int:
     if at + 2 > stop:
         return -1
@@ -241,7 +258,7 @@ def _text_end(data: Array, at: int, stop: int) -> int:
     return end if end <= stop else -1
 
 
-@kernel
+@borrowing
 def _says_json(data: Array, start: int, stop: int) -> bool:
     """Whether "json" is somewhere in a content type, in whatever case."""
     for i in range(start, stop - 3):
