@@ -94,7 +94,7 @@ class Straight:
             return 0
         self._count(link, data, [end])
         if known.links:
-            self._write([(to, data) for to in known.links], len(known.links))
+            self._write([(known.links, data)], len(known.links))
         return end
 
     def _send_many(self, link: Link, data: bytes) -> int:
@@ -115,13 +115,13 @@ class Straight:
             return self._send_mixed(link, data, messages.tolist(), read)
         self._count(link, data, messages["end"])
         whole = (out if len(out) else array).data
-        pieces: list[tuple[Link, bytes | memoryview]] = []
+        pieces: list[tuple[tuple[Link, ...], bytes | memoryview]] = []
         copies = 0
         for row in range(HEADER, len(report), WIDTH):
             group, begin, end, count = report[row : row + WIDTH]
-            piece = data if end - begin == len(data) else whole[begin:end]
-            copies += count * len(self._links[group])
-            pieces += [(to, piece) for to in self._links[group]]
+            links = self._links[group]
+            copies += count * len(links)
+            pieces.append((links, data if end - begin == len(data) else whole[begin:end]))
         self._write(pieces, copies)
         return read
 
@@ -135,7 +135,7 @@ class Straight:
         for start, end, group in messages:
             for to in self._links[group]:
                 mine.setdefault(to, []).append(data[start:end])
-        self._write([(to, b"".join(pieces)) for to, pieces in mine.items()], sum(map(len, mine.values())))
+        self._write([((to,), b"".join(pieces)) for to, pieces in mine.items()], sum(map(len, mine.values())))
         return read
 
     def _count(self, link: Link, data: bytes, ends: Ends) -> None:
@@ -150,22 +150,24 @@ class Straight:
         if state.sampling.left < 0:
             state.sampling.packets(data, ends, link.session.number, link.version, state.now)
 
-    def _write(self, pieces: Sequence[tuple[Link, bytes | memoryview]], copies: int) -> None:
+    def _write(self, pieces: Sequence[tuple[tuple[Link, ...], bytes | memoryview]], copies: int) -> None:
         """Writes bytes to clients, which are so many copies of messages."""
-        written = 0
-        self.writes = len(pieces)
-        for to, piece in pieces:
-            written += len(piece)
-            try:
-                if to.write is None:
-                    to.outgoing.append(piece)
-                    self._state.dirty[to] = None
-                else:
-                    to.write(piece)
-            except Exception as error:
-                faults.end(self._state, to, error)
-        self._state.counts.messages_out += copies
-        self._state.counts.bytes_out += written
+        state = self._state
+        self.writes = 0
+        for links, piece in pieces:
+            for to in links:
+                write = to.write
+                try:
+                    if write is None:
+                        to.outgoing.append(piece)
+                        state.dirty[to] = None
+                    else:
+                        write(piece)
+                except Exception as error:
+                    faults.end(state, to, error)
+            self.writes += len(links)
+            state.counts.bytes_out += len(links) * len(piece)
+        state.counts.messages_out += copies
 
     def to_learn(self, link: Link) -> list[int]:
         """Where in the last bytes that could not be sent messages begin whose kinds are unknown and came before, one of
