@@ -179,3 +179,21 @@ def test_what_a_broker_gets_after_it_has_handed_a_session_over_is_with_the_other
     again = foreign.connect(name, **LASTING)
     assert again.connack.session_present
     assert [message.payload for message in again.messages()] == [b"late"]
+
+
+@pytest.mark.parametrize("seconds", [0.5, 10.0])
+def test_events_that_waited_for_the_broker_of_a_copy_come_though_it_restarts(seconds: float) -> None:
+    scene = Scene(4)
+    scene.network.reattach(scene.subscriber, 1)
+    scene.rest(2.0)
+    scene.ask(3)
+    scene.until(lambda: scene.subscriber.sent_to is not None, publishes=True)
+    scene.network.reattach(scene.subscriber, 3)
+    scene.network.kill(3)
+    for _ in range(5):
+        scene.publish()
+        scene.network.step()
+    until = scene.network.now + seconds
+    scene.until(lambda: scene.network.now >= until)
+    scene.network.start(3)
+    scene.judge()

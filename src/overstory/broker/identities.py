@@ -15,6 +15,7 @@ import msgspec
 from overstory.broker import subscribing
 from overstory.broker.journal import Change
 from overstory.broker.message import Message
+from overstory.broker.replicas import Replicate
 from overstory.broker.session import FOR_EVER, RELEASED, Delivery, Session
 from overstory.broker.state import State
 from overstory.broker.subscribing import Wish
@@ -37,6 +38,8 @@ CREATE TABLE IF NOT EXISTS seen (entry INTEGER, event INTEGER, flows BLOB, PRIMA
 CREATE TABLE IF NOT EXISTS got (entry INTEGER, event INTEGER, subscription INTEGER,
     PRIMARY KEY (entry, event, subscription)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS moves (session INTEGER PRIMARY KEY, kind TEXT, broker INTEGER, number INTEGER);
+CREATE TABLE IF NOT EXISTS copies (client_id TEXT PRIMARY KEY, home INTEGER, number INTEGER, version INTEGER,
+    session BLOB) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spool (key INTEGER PRIMARY KEY, peer INTEGER, body BLOB);
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message BLOB) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS epochs (number INTEGER PRIMARY KEY, package BLOB);
@@ -59,6 +62,8 @@ STATEMENTS = {
     "ungot": ("DELETE FROM got WHERE entry = ? AND event = ?",),
     "move": ("INSERT OR REPLACE INTO moves VALUES (?, ?, ?, ?)",),
     "unmove": ("DELETE FROM moves WHERE session = ?",),
+    "copy": ("INSERT OR REPLACE INTO copies VALUES (?, ?, ?, ?, ?)",),
+    "uncopy": ("DELETE FROM copies WHERE client_id = ?",),
     "released": ("DELETE FROM received WHERE session = ? AND packet_id = ?",),
     "spool": ("INSERT INTO spool VALUES (?, ?, ?)",),
     "unspool": ("DELETE FROM spool WHERE key = ?",),
@@ -143,6 +148,8 @@ def recall_network(state: State, store: Store) -> None:
         "SELECT client_id, kind, broker, moves.number FROM moves JOIN sessions ON session = sessions.number"
     ):
         state.fabric.roaming.recall(*row)
+    for client_id, home, number, version, session in store.rows("SELECT * FROM copies"):
+        state.fabric.roaming.replicas.recall_copy(home, Replicate(client_id, number, version, session))
     for (event,) in store.rows("SELECT event FROM received WHERE handed"):
         state.fabric.seen.handed(event)
     for topic, time, broker in store.rows("SELECT topic, time, broker FROM stamps ORDER BY time"):
@@ -171,7 +178,6 @@ def _recall_session(state: State, store: Store, row: tuple[int, str, int, float 
     left = msgspec.msgpack.decode(will, type=Will | None)
     if left is not None and not was_away:
         state.wills.wait(session, left, state.now + min(left.properties.get("will_delay_interval", 0), expiry))
-    is_moving = bool(store.rows("SELECT 1 FROM moves WHERE session = ?", number))
     for subscription, options in store.rows(
         "SELECT number, options FROM subscriptions WHERE session = ? ORDER BY number", number
     ):
@@ -179,8 +185,6 @@ def _recall_session(state: State, store: Store, row: tuple[int, str, int, float 
             options, type=tuple[Asked, int, str | None, int, int]
         )
         session.copies = max(session.copies, copies)
-        if is_moving:  # under a version that no copy has used: else events that come again would not be for it
-            version += copies + 1
         subscribing.restore(state, session, Wish(asked, where, identifier), (subscription, version))
     found = store.rows(
         "SELECT sequence, packet_id, state, delivery FROM deliveries WHERE session = ? ORDER BY sequence", number

@@ -245,6 +245,17 @@ class Replicas:
         home = self._state.router.state.homes.get(made.number)
         return home is not None and home.version == made.version and bool(self._flows_of(made.number))
 
+    def outdo_copy(self, session: Session) -> None:
+        """Makes the subscriptions of a session that was copied under versions that the copy has not used. Else events
+        that wait for this broker, and come after the news of the copy, would not be for the session. (Those in flows of
+        a plan need not be made again: no copy was in them.)"""
+        homes = self._state.router.state.homes
+        for made in session.subscriptions.values():
+            home = homes.get(made.number) if made.group is None else None
+            if home is not None and all(flow == LATE for _, flow in home.joined):
+                made.version += session.copies + 1
+                subscribing.enter(self._state, session, made)
+
     def recall(self, client: str, foreign: int, number: int) -> None:
         """A session here was copied to another broker when this one went down. It stays here."""
         session = self._state.sessions[client]
@@ -252,10 +263,13 @@ class Replicas:
         self.stay(client)
 
     def restarted(self, broker: int) -> None:
-        """A broker has started, and has no copies any more: their clients stay here."""
-        for client in [client for client, original in self._originals.items() if original.foreign == broker]:
-            self.stay(client)
-            self._close(client)
+        """A broker has started, and its copies are no good any more: their clients stay here. It may have a copy on its
+        disk, for which events have waited: what it passes on is taken until it has dropped the copy."""
+        for client, original in list(self._originals.items()):
+            if original.foreign == broker and original.unserved is None:
+                self.stay(client)
+            elif original.foreign == broker:
+                self._drop_if_served(client, original)
 
     def end(self, client: str, session: Session | None = None) -> None:
         """The session has ended, or this one has gone elsewhere: the copy is not needed."""
@@ -281,6 +295,8 @@ class Replicas:
         """Nothing more comes for a session from its copy."""
         session = self._originals.pop(client).session
         session.tee = None
+        if session.is_kept:
+            self._state.journal.note("unmove", session.number)
         self.calm(session)
 
     def calm(self, session: Session) -> None:
@@ -311,8 +327,6 @@ class Replicas:
         if not self.is_copied(client) and session.forward is None:
             session.seen = None
             session.open()
-            if session.is_kept:
-                self._state.journal.note("unmove", session.number)
 
     def is_busy(self, client: str) -> bool:
         """Whether a session here is copied elsewhere, or was a moment ago."""
@@ -341,12 +355,25 @@ class Replicas:
         if is_full or is_here or not self._may_come(client):
             self._tell(broker, Replicated(client, message.number, False))
             return
+        state.journal.note("copy", client, broker, message.number, message.version, message.session)
+        self._answer(client, self._make(broker, message, content))
+
+    def _make(self, home: int, message: Replicate, content: Packed) -> Copy:
+        """Makes a copy that passes on to home what comes."""
+        client, state = message.client, self._state
         session = Session(client, content.number, state.house)
-        copy = Copy(broker, message.number, message.version, session, set(), state.now + KEPT)
+        copy = Copy(home, message.number, message.version, session, set(), state.now + KEPT)
         session.forward = lambda delivery: self._before_hand(client, copy, delivery)
         self._copies[client] = copy
         self._subscribe(copy, content)
-        self._answer(client, copy)
+        return copy
+
+    def recall_copy(self, home: int, message: Replicate) -> None:
+        """A copy of another broker's session was here when this broker went down. Events that have waited for this
+        broker since are for it: it passes them on to home until home has it dropped."""
+        content = unpacked(message.session)
+        if message.client not in self._state.sessions and content.number not in self._state.slots.by_client:
+            self._make(home, message, content)
 
     def _subscribe(self, copy: Copy, content: Packed) -> None:
         """Makes the subscriptions of a copy that are not made yet, and takes back those that are no more."""
@@ -436,6 +463,7 @@ class Replicas:
         if not copy.is_whole or is_full or copy.home != home or copy.version + 1 != version:
             return None
         del self._copies[client]
+        self._state.journal.note("uncopy", client)
         for one in copy.shared:
             self._restore(copy, one)
         copy.session.expiry, copy.session.tee = copy.expiry, None
@@ -457,6 +485,7 @@ class Replicas:
         copy = self._copies.pop(client, None)
         if copy is None:
             return
+        self._state.journal.note("uncopy", client)
         self._state.fabric.seen.unlearn(copy.session.numbers)
         for name in list(copy.session.subscriptions):
             subscribing.remove(self._state, copy.session, name)

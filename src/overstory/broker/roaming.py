@@ -466,6 +466,8 @@ class Roaming:
         self._recalled.append(Recalled(client, kind, broker, number))
         session = self._state.sessions[client]
         session.remember()
+        if kind == COPIED:
+            self.replicas.outdo_copy(session)
 
     def _go_on(self, recalled: Recalled) -> None:
         """Goes on with the move of a session that is still here: its subscriptions are made anew, and once they are
