@@ -42,6 +42,7 @@ def outcome(kernels: bool, script: list[tuple[Any, ...]]) -> list[list[str]]:
     house = House(kernels)
     clients = {name: _connected(house, name) for name in NAMES}
     heard: dict[str, list[str]] = {name: [] for name in NAMES}
+    members: set[str] = set()  # of a group, whose copies are in no order with those of a member's own subscriptions
     for kind, name, *given_ in script:
         client = clients[name]
         if kind == "publish":
@@ -54,6 +55,7 @@ def outcome(kernels: bool, script: list[tuple[Any, ...]]) -> list[list[str]]:
                 house.deliver(client.link, piece)
         elif kind == "subscribe":
             topics, where, options = given_
+            members |= {name} if topics.startswith("$share") else set()
             if not (topics.startswith("$share") and "no_local" in options) and client.version == MQTT_5:
                 client.subscribe(topics, where=where, **options)
         elif kind == "unsubscribe":
@@ -65,7 +67,8 @@ def outcome(kernels: bool, script: list[tuple[Any, ...]]) -> list[list[str]]:
             house.core.congested(client.link, kind == "deaf")
         for listener in NAMES:
             packets = clients[listener].received()  # those of one topic are in order, says MQTT
-            heard[listener] += [repr(packet) for packet in sorted(packets, key=lambda one: getattr(one, "topic", ""))]
+            told = [repr(packet) for packet in sorted(packets, key=lambda one: getattr(one, "topic", ""))]
+            heard[listener] += sorted(told) if listener in members else told
     return list(heard.values())
 
 
