@@ -3,6 +3,8 @@ and entries are filed in slices, before an event comes upon all of them."""
 
 import pytest
 
+from overstory.routing.share import tree_shares
+
 from .nets import Net
 from .test_networks import line
 
@@ -62,3 +64,18 @@ def test_the_rest_of_a_frame_goes_with_the_broker_that_sent_it() -> None:
     net.restart(2, 1)
     net.settle()
     assert [len(broker.state.router.state.epochs[1].table) for broker in net.brokers.values()] == [0, 0, 0]
+
+
+def test_entries_of_a_plan_are_filed_before_it_is_in_use() -> None:
+    net = line()
+    client = net.brokers[2].connect("c")
+    for number in range(9):
+        client.subscribe(f"x/{number}")
+    net.settle()
+    for number, share in tree_shares([(0, 1), (1, 2)], epoch=2).items():
+        net.brokers[number].fabric.act(net.brokers[number].state.router.install(share))
+    net.settle()
+    for broker in net.brokers.values():
+        broker.fabric.run(1)
+        state = broker.state.router.state
+        assert (state.active, len(state.epochs[2].table), state.epochs[2].table._filed.waiting) == (1, 9, 0)

@@ -75,6 +75,7 @@ from overstory.wire.packets import MQTT_5, Publish
 CARRIED = "$carried"  # a column of events that no filter can ask for: the event itself
 FASTER = 20  # times that kernels are, when turns are divided
 FILED = 500  # entries that one turn files
+FILED_AHEAD = 100  # entries that one turn files of a plan that is not in use yet
 TOLD = 4  # times that a control message takes as long as an event, when turns are divided
 
 
@@ -300,7 +301,18 @@ class Fabric:
         came upon all of them would hold up heartbeats. Returns whether some are left."""
         router = self.state.router.state
         self._unfiled = router.active is not None and router.epochs[router.active].table.file_some(FILED)
-        return self._unfiled
+        return self._unfiled or self._file_ahead()
+
+    def _file_ahead(self) -> bool:
+        """Files entries of a plan that is being prepared, as its pace allows. Else all brokers would file theirs in the
+        moment in which the plan is activated, before the first event. Returns whether more may be filed now."""
+        if not self.epochs.is_preparing or not self.pace.may_work:
+            return False
+        epochs = self.state.router.state.epochs
+        self.pace.begin()
+        is_left = epochs[max(epochs)].table.file_some(FILED_AHEAD)
+        self.pace.end()
+        return is_left and self.pace.may_work
 
     def _handle(self, neighbour: Neighbour, raw: Raw, most: int) -> int:
         """Handles one frame from a neighbour, or so much of one with control messages. Returns how much work it was."""
