@@ -176,6 +176,15 @@ def test_a_store_of_another_version(toy: Experiment, tmp_path: Path, monkeypatch
         run_experiment("toy", {}, tmp_path, Here())
 
 
+def test_rows_come_back_as_they_were(toy: Experiment, tmp_path: Path) -> None:
+    rows: list[Row] = [{"way": "a", "cost": None}, {"day": 1.5}, {"way": "b", "cost": 2.0}]
+    store = Store(tmp_path, toy)
+    store.put({"seed": 1, "size": 1}, rows, 0.0)
+    kept = store.get({"seed": 1, "size": 1})
+    assert kept is not None
+    assert kept.rows == rows  # a row without a cost is not one whose cost is unknown
+
+
 def test_a_result_that_is_none(toy: Experiment, tmp_path: Path) -> None:
     path = Store(tmp_path, toy).path_of({"seed": 1, "size": 1})
     path.parent.mkdir()

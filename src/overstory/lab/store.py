@@ -175,6 +175,7 @@ def write(path: Path, stored: Stored) -> None:
         "seconds": stored.seconds,
         "failure": stored.failure,
         "changed": stored.changed,
+        "shapes": _shapes(stored.rows),
     }
     table = table_of(stored.rows)
     buffer = pa.BufferOutputStream()
@@ -188,6 +189,22 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
+def _shapes(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Which columns rows have: a table has all of them in every row, and a row that has none is not one with nothing in
+    it."""
+    found: dict[tuple[str, ...], int] = {}
+    places = [found.setdefault(tuple(row), len(found)) for row in rows]
+    return {"columns": list(found), "rows": places}
+
+
+def _shaped(rows: list[Row], shapes: dict[str, list[Any]] | None) -> list[Row]:
+    """The rows as they were before they became a table."""
+    if shapes is None:
+        return rows
+    columns = [shapes["columns"][place] for place in shapes["rows"]]
+    return [{name: row[name] for name in names} for row, names in zip(rows, columns, strict=True)]
+
+
 def read(path: Path) -> Stored:
     try:
         table = pq.read_table(path)
@@ -196,7 +213,8 @@ def read(path: Path) -> Stored:
         raise DataError(f"{path} is not a result of the lab; remove it and run again") from None
     if about["format"] != FORMAT:
         raise DataError(f"{path} is of another version ({about['format']}, not {FORMAT}); use another --store")
-    return Stored(about["settings"], table.to_pylist(), about["seconds"], about["failure"], about["changed"])
+    rows = _shaped(table.to_pylist(), about.get("shapes"))
+    return Stored(about["settings"], rows, about["seconds"], about["failure"], about["changed"])
 
 
 def put_file(path: Path, content: bytes) -> None:
