@@ -130,3 +130,11 @@ def test_steering_finds_its_way_around_failed_links() -> None:
     )
     assert detours > around  # who knows of a failure steers around it
     assert steered_failures.figures(rows)
+
+
+def test_rows_of_a_real_network_keep_their_settings() -> None:
+    (real,) = [cell for cell in steered_cost.cells({}, True) if cell["brokers"] == 0]
+    settings = real | {"events": 300}
+    rows = steered_cost.run(settings)
+    assert all(settings.items() <= row.items() for row in rows)
+    assert {row["size"] for row in rows} != {0}
