@@ -5,6 +5,7 @@ has heard a client's word, its server knows of all that the client had subscribe
 """
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -55,7 +56,8 @@ class Ears:
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while self._heard[subject] != everyone:
             await client.publish_plainly(subject)
-            await client.flush()
+            with contextlib.suppress(nats.errors.TimeoutError):  # its server was killed meanwhile: it is asked again
+                await client.flush()
             again = asyncio.get_running_loop().time() + AGAIN
             while self._heard[subject] != everyone and asyncio.get_running_loop().time() < again:
                 self._news.clear()

@@ -12,12 +12,14 @@ subjects of a topic and of its clusters is kept.
 """
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections import defaultdict
 from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
+import nats.errors
 from nats.aio.client import Client as Plain
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -122,8 +124,9 @@ class Client(Plain):  # type: ignore[misc]
         for task in tasks:
             task.cancel()
         if tasks and self.is_connected:
-            await self._tell(Bye(self.name_in_layer))
-            await taken(self)
+            with contextlib.suppress(nats.errors.Error):  # a server that has gone needs no farewell
+                await self._tell(Bye(self.name_in_layer))
+                await taken(self)
 
     async def subscribe(self, subject: str, queue: str = "", cb: Any = None, future: Any = None, **given: Any) -> Any:
         """As ``nats-py``'s. A plain subject is a topic; anything else is served as it is."""
