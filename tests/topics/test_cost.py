@@ -2,7 +2,7 @@
 
 from overstory.lab.nats_cost import Measured, Size, _events, _in_servers, break_even
 
-SMALL = Size(subscribers=8, topics=12, events=24, pace=400.0, burst=24, calm=0.3)
+SMALL = Size(subscribers=8, topics=12, events=24, pace=400.0, burst=24, calm=1.5)
 
 
 def test_subscriptions_and_copies_are_the_models() -> None:

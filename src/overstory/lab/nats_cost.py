@@ -28,6 +28,7 @@ from overstory.topics.service import Service
 INTEREST = re.compile(rb"<<- \[(?:RS|LS)[+-] ")
 TICKS = os.sysconf("SC_CLK_TCK")
 GROUP = 12
+TRIES = 5  # to measure while clusters stay as they are
 SETTLE = 0.5  # seconds for copies that nobody waits for
 PRICES = Prices(subscription=200.0, association=1.0, interval=10.0)
 
@@ -242,12 +243,16 @@ async def _interests(trial: Trial) -> tuple[int, int]:
 async def _events(trial: Trial) -> Measured:
     idle = trial.counted()
     await trial.come()
-    before, trial.delays, got, copies = trial.counted(), [], trial.got, trial.copies()
-    model = trial.model(trial.size.events)
-    await trial.publish(trial.size.events, trial.size.pace)
-    after, delays, deliveries = trial.counted(), np.array(trial.delays), trial.got - got
-    await asyncio.sleep(SETTLE)
-    copies = trial.copies() - copies
+    for _ in range(TRIES):  # clusters that change meanwhile would be counted half before and half after
+        before, trial.delays, got, copies = trial.counted(), [], trial.got, trial.copies()
+        model = trial.model(trial.size.events)
+        await trial.publish(trial.size.events, trial.size.pace)
+        after, delays, deliveries = trial.counted(), np.array(trial.delays), trial.got - got
+        await asyncio.sleep(SETTLE)
+        copies = trial.copies() - copies
+        if trial.model(trial.size.events) == model:
+            break
+        await trial.calm()
     seconds = await trial.publish(trial.size.burst, None)
     clusters = len(trial.service.coordination.deciding.alive()) if trial.service else 0
     await trial.go()

@@ -156,6 +156,7 @@ class Rehearsal:
 
     async def settle(self) -> None:
         """Waits until nothing is under way."""
+        await self.crowd.settle()  # else a network is idle that has not read yet what clients have just sent
         await asyncio.to_thread(self.network.wait_until_idle, self.published)
         await self.crowd.settle()
 
