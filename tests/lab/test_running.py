@@ -15,6 +15,7 @@ from overstory.lab import store as store_module
 from overstory.lab.code import code_fingerprint
 from overstory.lab.experiment import Experiment, Row, Settings
 from overstory.lab.experiments import EXPERIMENTS
+from overstory.lab.measuring import lines
 from overstory.lab.running import Advance, run_cell, run_experiment
 from overstory.lab.store import Store, difference
 from overstory.lab.stored_runs import stored_runs
@@ -278,3 +279,9 @@ def test_an_experiment_says_where_it_runs(toy: Experiment, tmp_path: Path, monke
 
     monkeypatch.setitem(EXPERIMENTS, "toy", replace(toy, on_driver=True))
     assert len(run_experiment("toy", {}, tmp_path, Nowhere()).rows) == 2
+
+
+def test_what_is_not_known_is_not_drawn() -> None:
+    rows: list[Row] = [{"way": "a", "x": 1, "y": None}, {"way": "a", "x": 2, "y": 3.0}, {"way": "b", "x": 1, "y": None}]
+    drawn = {line.label: (line.x, line.y) for line in lines(rows, "x", "y", "way")}
+    assert drawn == {"a": ([2.0], [3.0]), "b": ([], [])}

@@ -49,10 +49,11 @@ def largest(rows: Sequence[Row], name: str = "brokers") -> list[Row]:
 
 
 def by_seed(rows: Sequence[Row], value: str) -> BySeed:
-    """A column's value for each seed: the mean, if a seed has several rows."""
+    """A column's value for each seed: the mean, if a seed has several rows. Rows that do not know it are left out."""
     found: dict[int, list[float]] = defaultdict(list)
     for row in rows:
-        found[int(number(row, "seed"))].append(number(row, value))
+        if row[value] is not None:
+            found[int(number(row, "seed"))].append(number(row, value))
     return {seed: float(np.mean(values)) for seed, values in found.items()}
 
 
@@ -73,11 +74,11 @@ def excess(quotient: BySeed) -> BySeed:
 
 
 def lines(rows: Sequence[Row], x: str, y: str, by: str, order: Sequence[Value] | None = None) -> list[Line]:
-    """A line for each value of a column, in the order given; means over seeds."""
+    """A line for each value of a column, in the order given; means over seeds. What is not known is not drawn."""
     every = list(dict.fromkeys(row[by] for row in rows if by in row))
     found = []
     for label in (name for name in order or every if name in every):
-        mine = where(rows, **{by: label})
+        mine = [row for row in where(rows, **{by: label}) if row.get(y) is not None]
         places = sorted({number(row, x) for row in mine})
         means = [estimate([number(row, y) for row in mine if number(row, x) == place]) for place in places]
         known = [(place, mean) for place, mean in zip(places, means, strict=True) if mean is not None]

@@ -45,9 +45,12 @@ class Size(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Of all servers together. ``remote`` are interests that servers keep of each other, and are among the
-    ``subscriptions``; ``copies`` are what subscribers got of the events at a pace. ``…_model`` is what the cost model
-    says for the clusters that there were: of subscriptions those of clients to topics and clusters."""
+    """What all servers together were measured to take.
+
+    ``remote`` are interests that servers keep of each other, and are among the ``subscriptions``; ``copies`` are what
+    subscribers got of the events at a pace. ``…_model`` is what the cost model says for the clusters that there were:
+    of subscriptions those of clients to topics and clusters.
+    """
 
     subscriptions: int
     most_at_a_server: int

@@ -168,7 +168,7 @@ class Rehearsal:
             await self.settle()
 
     def result(self) -> Rehearsed:
-        """What was measured."""
+        """What brokers and clients have counted since the network started."""
         reports = self.network.reports()
         return Rehearsed(
             *measured(self.scenario, reports),

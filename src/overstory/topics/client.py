@@ -93,8 +93,8 @@ class Client(Plain):  # type: ignore[misc]
         self._short_tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self, servers: Any = ("nats://localhost:4222",), **options: Any) -> None:
-        """As ``nats-py``'s. Then the layer listens for the coordinator; where the account may not use its subjects,
-        everything goes on as without it, and ``statistics().forbidden`` says so."""
+        """Connects as ``nats-py`` does. Then the layer listens for the coordinator; where the account may not use its
+        subjects, everything goes on as without it, and ``statistics().forbidden`` says so."""
         self._told = {name: options.get(name) for name in ("error_cb", "disconnected_cb", "reconnected_cb")}
         mine = {"error_cb": self._on_error, "disconnected_cb": self._on_cut, "reconnected_cb": self._on_back}
         given = [servers] if isinstance(servers, str) else list(servers)
@@ -129,7 +129,7 @@ class Client(Plain):  # type: ignore[misc]
                 await taken(self)
 
     async def subscribe(self, subject: str, queue: str = "", cb: Any = None, future: Any = None, **given: Any) -> Any:
-        """As ``nats-py``'s. A plain subject is a topic; anything else is served as it is."""
+        """Subscribes as ``nats-py`` does. A plain subject is a topic; anything else is served as it is."""
         if not self._is_topic(subject) or queue or future is not None:
             self.served_plainly += not is_ours(subject) and not subject.startswith("_INBOX.")
             return await super().subscribe(subject, queue=queue, cb=cb, future=future, **given)
@@ -322,7 +322,7 @@ class Client(Plain):  # type: ignore[misc]
 
 
 async def connect(servers: Any = ("nats://localhost:4222",), **options: Any) -> Client:
-    """As ``nats.connect``."""
+    """A client that is connected as ``nats.connect`` does it."""
     client = Client()
     await client.connect(servers, **options)
     return client
