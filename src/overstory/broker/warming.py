@@ -20,7 +20,13 @@ from overstory.wire.frames import Reader
 from overstory.wire.handshake import decode_hello
 from overstory.wire.packets import Asked, Connect, Packet, Publish, Subscribe, Unsubscribe
 
-FILTERS = "#?price > 2 AND name = 'a'", "#?price > 3 AND name = 'a'", "#?name LIKE 'a%' OR price < 2", "a/+"
+FILTERS = (
+    "#?price > 2 AND name = 'a'",
+    "#?price > 3 AND name = 'a'",
+    "#?name LIKE 'a%' OR price < 2",
+    "a/+",
+    "#?price > 5",  # only ranges, which are filed by kernels of their own
+)
 
 
 class Half:
