@@ -52,7 +52,7 @@ def encode_package(package: Package) -> bytes:
 
 
 def decode_package(data: bytes) -> Package:
-    """Reads a package. Raises a ``LinkError`` if it is none."""
+    """Decodes the bytes of one package. Raises a ``LinkError`` if it is none."""
     found = _CODEC.decode(data)
     if len(found) != 1:
         raise LinkError("a plan comes in a package of its own")

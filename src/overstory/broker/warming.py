@@ -49,7 +49,7 @@ class Half:
         self.tick.add(self.link, b"".join(encode(packet) for packet in packets))
 
     def turn(self) -> bytes:
-        """One turn. Returns the bytes for the other broker."""
+        """Runs one turn of the broker. Returns the bytes for the other broker."""
         while self.tick.pending:
             self.tick.run()
         self.core.tidy(1000)

@@ -65,7 +65,10 @@ class Connection(asyncio.Protocol):
     # What the user of the connection does
 
     async def open(self, packet: Connect) -> ConnAck:
-        """Sends CONNECT. Raises a ``ProtocolError`` if the broker refuses, a ``DisconnectedError`` if it goes away."""
+        """Sends CONNECT and awaits CONNACK.
+
+        Raises a ``ProtocolError`` if the broker refuses, a ``DisconnectedError`` if it goes away.
+        """
         self._write(packet)
         answer = await self._welcome
         self.moved_to = answer.properties.get(REFERENCE)

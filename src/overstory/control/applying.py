@@ -96,7 +96,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def apply(plan: Plan, brokers: Brokers, options: Options | None = None, tell: Tell | None = None) -> Outcome:
-    """Applies a plan. Raises a ``StalePlanError``, ``UnderWayError`` or ``RefusedError``; the network is as it was."""
+    """Applies a plan to a running network.
+
+    Raises a ``StalePlanError``, ``UnderWayError`` or ``RefusedError``; the network is as it was.
+    """
     options = options or Options()
     return await install(await look(plan, brokers, options), brokers, options, tell)
 

@@ -148,7 +148,7 @@ class Brokers:
         return await self.status()
 
     async def release(self) -> None:
-        """Lets others lead."""
+        """Gives up the lead, so that another coordinator may take it."""
         await self.tell("/release", self.addresses)
 
     async def prepare(self, package: bytes, brokers: Iterable[int] | None = None) -> None:

@@ -120,7 +120,7 @@ class EventLog:
         self.next_id = 0 if last is None or not len(last) else int(pc.max(last).as_py()) + 1
 
     def append(self, rows: pa.Table) -> None:
-        """Adds a part. Older parts get the columns that they lack."""
+        """Adds a part to the log. Older parts get the columns that they lack."""
         parts = parts_of(self.folder)
         if parts:
             rows, common = _alike(rows, pq.read_schema(parts[0]))

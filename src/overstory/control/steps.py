@@ -24,7 +24,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """Where it ended."""
+    """The state in which applying a plan ended."""
 
     state: str  # shown, declined, installed, rolled back, given up
     outcome: Outcome | None = None

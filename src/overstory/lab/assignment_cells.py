@@ -219,7 +219,7 @@ def value_of(rows: Sequence[Row], column: str, **wanted: Value) -> BySeed:
 
 
 def ratio(rows: Sequence[Row], one: str, other: str, workload: str, column: str = "bandwidth") -> BySeed:
-    """Of two planners on one workload."""
+    """The ratio of two planners' figures on one workload, by seed."""
     above = value_of(rows, column, planner=one, workload=workload)
     below = value_of(rows, column, planner=other, workload=workload)
     return {seed: above[seed] / below[seed] for seed in sorted(above.keys() & below.keys()) if below[seed]}

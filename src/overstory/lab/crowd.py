@@ -89,7 +89,7 @@ class Client(asyncio.Protocol):
         self._writable.set()
 
     def send(self, packet: Packet) -> None:
-        """Sends one packet."""
+        """Sends one packet to the broker."""
         self.transport.write(encode(packet))
 
     async def publish(self, packets: Sequence[bytes]) -> None:
@@ -166,7 +166,7 @@ class Crowd:
         self._settled = 0
 
     async def connect(self, id_: int, name: str, address: tuple[str, int]) -> Client:
-        """Connects one client."""
+        """Connects one more client of the crowd."""
         loop = asyncio.get_running_loop()
         try:
             _, client = await loop.create_connection(self._kind, *address)
@@ -199,7 +199,7 @@ class Crowd:
         self.clients[id_].send(Subscribe(MOST_IDS, (Asked(f"#?{filter_}"),)))
 
     def unsubscribe(self, id_: int, filters: Sequence[str]) -> None:
-        """Takes subscriptions back."""
+        """Ends subscriptions of the client."""
         self.clients[id_].send(Unsubscribe(1, tuple(f"#?{text}" for text in filters)))
 
     async def publish(self, log: Mapping[int, Sequence[bytes]]) -> None:
@@ -214,6 +214,6 @@ class Crowd:
         await asyncio.gather(*(client.hear(PingResp, self._settled) for client in self.clients.values()))
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connections of all clients."""
         for client in self.clients.values():
             client.transport.abort()

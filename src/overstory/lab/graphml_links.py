@@ -14,7 +14,7 @@ DELAY = "delay"
 
 
 class Edges(NamedTuple):
-    """As the file has them."""
+    """The edges of a network as its file has them."""
 
     path: Path
     names: list[str]  # of the nodes, by position

@@ -40,7 +40,10 @@ class Outgoing(msgspec.Struct):
 
 
 class Steady:
-    """One client. ``receive`` takes what a broker sends and returns what it is to be sent."""
+    """One client that connects again and again.
+
+    ``receive`` takes what a broker sends and returns what it is to be sent.
+    """
 
     def __init__(self, name: str, wishes: tuple[Asked, ...] = (), keep_alive: int = 0) -> None:
         self.name, self.wishes, self._keep_alive = name, wishes, keep_alive

@@ -93,7 +93,7 @@ NOTHING = Sums([0] * PARTS, [0] * PARTS, 0, 0, 0, 0)
 
 
 def scaled(network: Network) -> Scaled:
-    """Of the network's prices."""
+    """The network with its prices as whole numbers."""
     prices, bits = whole_prices(network.prices)
     return Scaled(network.offsets, network.targets, prices, Fraction(2) ** -bits)
 

@@ -156,6 +156,6 @@ def is_summarised(metered: Metered, place: Ints) -> NDArray[np.bool_]:
 
 
 def is_steered(metered: Metered) -> NDArray[np.bool_]:
-    """By flow."""
+    """Whether each flow is steered, by flow."""
     found: NDArray[np.bool_] = metered.rules.flow_tree == NONE
     return found

@@ -119,7 +119,7 @@ class RouterStatistics(msgspec.Struct, frozen=True):
 
     @property
     def entries(self) -> int:
-        """All entries."""
+        """How many entries there are, on core and access links."""
         return self.entries_core + self.entries_access
 
 
@@ -511,7 +511,10 @@ class Router:
         return HANDLERS[type(message)](self.state, peer, message)
 
     def _link_state(self, peer: int, message: LinkState) -> list[Output]:
-        """News of links. If their broker has restarted, the numbers of its steered events begin anew."""
+        """Takes news of the state of links.
+
+        If their broker has restarted, the numbers of its steered events begin anew.
+        """
         before = self.state.links.incarnation_of(message.broker)
         outputs: list[Output] = [*self.state.links.hear(peer, message)]
         if before is not None and self.state.links.incarnation_of(message.broker) != before:

@@ -67,7 +67,10 @@ Item = TypeVar("Item")
 
 
 def _note(known: dict[Item, Filter | None], more: dict[Item, Filter | None]) -> None:
-    """Adds items. Those that were there for another advertisement are to be looked at for all of them."""
+    """Adds items to those that are known.
+
+    Those that were there for another advertisement are to be looked at for all of them.
+    """
     both = dict.fromkeys(known.keys() & more.keys())
     known |= more
     known |= both

@@ -19,7 +19,7 @@ def escaped(value: str) -> str:
 
 
 def as_json(value: object) -> str:
-    """To stand between script tags."""
+    """JSON that can stand between script tags."""
     dumped = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return dumped.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

@@ -37,7 +37,7 @@ class Holding:
         self._unseen: set[str] = set()
 
     def gain(self, topic: str) -> Step:
-        """A new interest."""
+        """The application wants one more topic."""
         self.wants.add(topic)
         return self._subscribed([topic])
 

@@ -39,7 +39,10 @@ class Sample(NamedTuple):
 
 
 def sample(urls: Sequence[str]) -> Sample:
-    """Asks each endpoint. Raises a ``BrokerError`` if one does not answer as a NATS server's does."""
+    """Asks each monitoring endpoint for its subscriptions.
+
+    Raises a ``BrokerError`` if one does not answer as a NATS server's does.
+    """
     names, found = [], []
     for url in urls:
         check_endpoint(url)

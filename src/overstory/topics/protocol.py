@@ -86,7 +86,7 @@ class Counted(Message, frozen=True):
 
 
 class Bye(Message, frozen=True):
-    """A client leaves."""
+    """A client says that it leaves."""
 
     client: str
 
@@ -129,7 +129,7 @@ class Passed(Message, frozen=True):
 
 
 class Seen(Message, frozen=True):
-    """A witness answers. Its server has by then sent the client all that was published there before."""
+    """A witness answers a client. Its server has by then sent the client all that was published there before."""
 
     version: int
     server: str

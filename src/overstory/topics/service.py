@@ -60,7 +60,10 @@ class Service:
         self._why = ""
 
     async def start(self) -> None:
-        """Connects. Raises a ``BrokerError`` if no server answers, or the account may not use the layer's subjects."""
+        """Connects to the servers and subscribes.
+
+        Raises a ``BrokerError`` if no server answers, or the account may not use the layer's subjects.
+        """
         there = [server for server in self.servers if await self._answers(server)]
         if not there:
             raise BrokerError(f"no NATS server answers at {', '.join(self.servers)}: {self._why}")

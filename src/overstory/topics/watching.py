@@ -36,7 +36,10 @@ class Would(NamedTuple):
 
 
 def demand_in(sample: Sample, rates: Mapping[str, float], interval: float) -> tuple[Demand, list[str]]:
-    """Who wants what. A rate is that of an interval of so many seconds."""
+    """Which client wants which topic, as a ``Demand``, and the names of topics.
+
+    A rate is that of an interval of so many seconds.
+    """
     mine = [each for each in sample.subscriptions if each.is_topic]
     names = sorted({each.subject for each in mine})
     number = {name: at for at, name in enumerate(names)}

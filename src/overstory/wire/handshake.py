@@ -48,7 +48,10 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def decode_hello(data: bytes | memoryview) -> Hello:
-    """Reads a ``Hello``. Raises a ``LinkError`` if it is none, or one of a version that is not spoken here."""
+    """Decodes the bytes of a ``Hello``.
+
+    Raises a ``LinkError`` if it is none, or one of a version that is not spoken here.
+    """
     try:
         opening = msgspec.msgpack.decode(data, type=Opening)
         if opening.magic != MAGIC:

@@ -202,7 +202,7 @@ def costs_of(scenario: Scenario) -> Costs:
 
 
 def mean_bytes(scenario: Scenario) -> float:
-    """Of an event of the log."""
+    """The mean size of an event of the log, in bytes."""
     sizes = pq.read_table(scenario.events, columns=["$bytes"])["$bytes"].to_numpy()
     return float(sizes.mean()) if len(sizes) else 0.0
 

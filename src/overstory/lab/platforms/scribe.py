@@ -29,7 +29,7 @@ class Tree:
 
 
 class Scribe:
-    """A ``Platform``."""
+    """Scribe on Pastry as a ``Platform``."""
 
     def __init__(self, nodes: int, salt: int = 0) -> None:
         self.pastry = Pastry(nodes, salt)

@@ -69,7 +69,7 @@ def factors_of(problem: Problem) -> list[Ints]:
 
 
 def slp1(problem: Problem, seed: int, knobs: Knobs = USUAL) -> Planned:
-    """On all leaves."""
+    """Assigns all subscribers to leaves at once, as SLP1 of the paper does."""
     task = task_of(problem)
     found = filter_assign(task, seed, knobs)
     leaves = len(problem.fair)
@@ -124,7 +124,7 @@ def slp(problem: Problem, seed: int, knobs: Knobs = USUAL) -> Planned:
 
 
 def _leaves_below(parent: Ints, leaves: int) -> Truths:
-    """By node and leaf."""
+    """Whether a leaf is below a node, by node and leaf."""
     found = np.zeros((len(parent), leaves), bool)
     found[np.arange(leaves), np.arange(leaves)] = True
     for node in range(len(parent)):

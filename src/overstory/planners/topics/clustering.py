@@ -42,7 +42,7 @@ class Clustering(NamedTuple):
         return [self.topics[a:b].tolist() for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
 
     def has(self, topics: int) -> NDArray[np.bool_]:
-        """By cluster and topic."""
+        """Whether a cluster has a topic, by cluster and topic."""
         found = np.zeros((self.clusters, topics), bool)
         found[np.repeat(np.arange(self.clusters), self.widths), self.topics] = True
         return found

@@ -26,16 +26,16 @@ class Demand(NamedTuple):
 
     @property
     def user_of(self) -> Ints:
-        """By interest, whose it is."""
+        """The user who has each interest, by interest."""
         return np.repeat(np.arange(self.users), np.diff(self.offsets))
 
     @property
     def popularity(self) -> Ints:
-        """By topic, how many want it."""
+        """How many users want a topic, by topic."""
         return np.bincount(self.topics, minlength=len(self.rates))
 
     def wants(self) -> NDArray[np.bool_]:
-        """By user and topic."""
+        """Whether a user wants a topic, by user and topic."""
         found = np.zeros((self.users, len(self.rates)), bool)
         found[self.user_of, self.topics] = True
         return found

@@ -138,7 +138,7 @@ class Making:
         return self.pipeline.trial(self.scenario, {**self.base, **tables}, self.how.part, TRIED)
 
     def mean_bytes(self) -> float:
-        """Of an event."""
+        """The mean size of an event, in bytes."""
         sizes = np.asarray(self.pipeline.some_events(self.scenario, self.how.part, TRIED).column("$bytes"))
         return float(sizes.mean()) if len(sizes) else 1.0
 

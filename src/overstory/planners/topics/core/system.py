@@ -60,13 +60,13 @@ class System(MachineManager):
         return found
 
     def gain_interest(self, user: int, topic: int) -> None:
-        """SUBSCRIBE."""
+        """A user subscribes to a topic (SUBSCRIBE in the paper)."""
         self._check(topic)
         self.deliver(USER, user, Declare(topic, True))
         self.reconsidered()
 
     def lose_interest(self, user: int, topic: int) -> None:
-        """UNSUBSCRIBE."""
+        """A user gives up a topic (UNSUBSCRIBE in the paper)."""
         self._check(topic)
         self.deliver(USER, user, Declare(topic, False))
         self.reconsidered()
@@ -81,7 +81,7 @@ class System(MachineManager):
             raise UsageError(f"there is no topic {topic}; create it first")
 
     def overall(self) -> tuple[float, float]:
-        """MC and DC."""
+        """What maintenance and dissemination cost in all (MC and DC in the paper)."""
         costs = self.world.costs
         topics = [(topic.figures.rate, len(topic.members)) for topic in self.entities.topics.values()]
         maintenance = sum(costs.maintain[fans] for _, fans in topics)
