@@ -8,7 +8,9 @@ from pathlib import Path
 
 import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-import overstory.routing.compiled  # kernels cannot be instrumented, and are imported before  # noqa: F401
+# Kernels cannot be instrumented, and are imported before.
+import overstory.kernels.straight
+import overstory.routing.compiled  # noqa: F401
 
 with atheris.instrument_imports(include=["overstory.wire", "overstory.broker"]):
     from tests.fuzz.target import one_input, seeds

@@ -55,10 +55,13 @@ def sorted_out(
         kinds[number] = at, at + len(kind), group, largest
         at += len(kind)
         remember(number, kinds, table, texts)
+    report, out = np.empty(HEADER + WIDTH * len(areas), np.int64), np.zeros(len(data), np.uint8)
     for _ in range(2):
-        array = np.frombuffer(data, np.uint8)
-        report, out = sort_out(array, version == MQTT_5, LARGEST, kinds, table, texts, areas, messages)
-    whole = out.tobytes() if len(out) else data
+        some = sort_out(data, version == MQTT_5, LARGEST, kinds, table, texts, areas, messages, report, out)
+    assert (some == NONE) == (report[READ] == NONE)
+    report = report[: HEADER + WIDTH * max(some, 0)]
+    is_whole = some == 1 and report[HEADER + 2] == report[READ]  # one group gets the bytes as they came
+    whole = data if is_whole else out.tobytes()
     pieces = {}
     for group, begin, end, count in report[HEADER:].reshape(-1, WIDTH).tolist():
         listed = [(one["start"], one["end"]) for one in messages[: report[LISTED]] if one["group"] == group]

@@ -5,18 +5,16 @@ decided about the first one then holds for the second, as long as nothing has ch
 table, the options of subscriptions, and which clients may be written to. Each of these has a stamp, and what is known
 under other stamps is thrown away.
 
-A message that comes alone is looked up here; where there are more, a kernel does that (``kernels.straight``). If one
-of them is unknown, all that came with it goes to the kernels that decide.
+A kernel looks messages up (``kernels.straight``). If one of them is unknown, all that came with it goes to the kernels
+that decide. Most turns have few messages, so what is done for each turn counts: all room is there before.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from overstory.broker import faults
 from overstory.broker.link import Link
-from overstory.broker.sampling import Ends
 from overstory.broker.session import Session
 from overstory.broker.state import State
 from overstory.kernels.nothing import NONE
@@ -42,15 +40,7 @@ MOST_MESSAGES = 1 << 16  # at once
 LARGE = 16384  # bytes that three bytes of header can tell of
 FEW = 64  # messages that are for clients with different lists; of more than that other kernels make less work
 TO_LEARN = 16  # kinds in one turn
-
-
-class Known(NamedTuple):
-    """Who gets messages of a kind, None if that cannot be looked up; their group; and the most bytes that all of them
-    take."""
-
-    links: tuple[Link, ...] | None
-    group: int
-    largest: int
+SMALL = 1 << 14  # bytes: of what is not more, pieces are rather copied out of a room that is there than shared
 
 
 class Straight:
@@ -58,7 +48,7 @@ class Straight:
 
     def __init__(self, state: State, compiled: Compiled) -> None:
         self._state, self._compiled = state, compiled
-        self._known: dict[bytes, Known] = {}
+        self._known: set[bytes] = set()  # kinds, of which the kernel knows the rest
         self._once: set[bytes] = set()  # kinds that came once, and may never come again
         self._stamp: object = None
         self.writes = 0  # to clients, for what was sent last
@@ -71,111 +61,101 @@ class Straight:
         self._texts, self._areas = np.zeros(MOST_BYTES, np.uint8), np.zeros(MOST + 1, GROUP)
         self._messages = np.empty(MOST_MESSAGES, MESSAGE)
         self._used = 0  # bytes of kinds
-        self._failed: tuple[bytes, list[int]] = (b"", [])  # the last that could not be sent; where unknown kinds begin
+        self._report = np.empty(HEADER + WIDTH * (MOST + 1), np.int64)
+        self._told = self._report.data
+        self._desk = self._kinds, self._table, self._texts, self._areas, self._messages, self._report
+        self._room = np.empty(SMALL, np.uint8)  # for the bytes of all groups
+        self._written = self._room.data
+        self._refused = b""  # the last bytes that could not be sent
+        self._unknown: list[int] = []  # where in these there are messages of unknown kinds
 
     def send(self, link: Link, data: bytes) -> int:
         """Sends what has come from a client on, if all of it is messages that are like some before. Else it does
         nothing. Returns how many bytes it has handled: the last message may not have all come yet."""
-        if data is self._failed[0]:
+        if data is self._refused:
             return 0
-        self._failed = b"", []
-        if self._stamp != (self._state.slots.changes, self._compiled.stamp):
+        self._refused = b""
+        if not data or data[0] != PUBLISH:
+            return 0
+        state = self._state
+        if self._stamp != (state.slots.changes, self._compiled.stamp):
             self._forget()
-        kind, _, end = kind_at(data, 0, link.version)
-        if kind is None:
+        is_small = len(data) <= SMALL
+        out = self._room if is_small else np.empty(len(data), np.uint8)
+        some = sort_out(data, link.version == MQTT_5, state.limits.packet, *self._desk, out)
+        if some == NONE:
+            self._refused, self._unknown = data, self._messages["start"][: self._told[LISTED]].tolist()
             return 0
-        if end < len(data):
-            return self._send_many(link, data)
-        known = self._known.get(kind)
-        if known is None or known.links is None or len(data) > known.largest:
-            self._failed = data, [0] if known is None else []
+        report: list[int] = self._told[: HEADER + WIDTH * some].tolist()
+        read = report[READ]
+        if not read or state.dirty:  # something else is to be sent before
             return 0
-        if self._state.dirty:  # something else is to be sent before
-            return 0
-        self._count(link, data, [end])
-        if known.links:
-            self._write([(known.links, data)], len(known.links))
-        return end
-
-    def _send_many(self, link: Link, data: bytes) -> int:
-        """Sends more than one message on."""
-        has_properties, largest = link.version == MQTT_5, self._state.limits.packet
-        array = np.frombuffer(data, np.uint8)
-        known = self._kinds, self._table, self._texts, self._areas, self._messages
-        told, out = sort_out(array, has_properties, largest, *known)
-        report: list[int] = told.tolist()
-        read, messages = report[READ], self._messages[: report[LISTED]]
-        if read == NONE:
-            self._failed = data, messages["start"].tolist()
-            return 0
-        if self._state.dirty:
-            return 0
-        groups = report[HEADER::WIDTH]
-        if len(groups) > 1 and not self._apart:
-            return self._send_mixed(link, data, messages.tolist(), read)
-        self._count(link, data, messages["end"])
-        whole = (out if len(out) else array).data
-        pieces: list[tuple[tuple[Link, ...], bytes | memoryview]] = []
-        copies = 0
+        if some > 1 and not self._apart:
+            return self._send_mixed(link, data, self._messages[: report[LISTED]].tolist(), read)
+        self._count(link, data, report[LISTED])
+        self.writes = 0
         for row in range(HEADER, len(report), WIDTH):
             group, begin, end, count = report[row : row + WIDTH]
-            links = self._links[group]
-            copies += count * len(links)
-            pieces.append((links, data if end - begin == len(data) else whole[begin:end]))
-        self._write(pieces, copies)
+            if end - begin == read:
+                piece: bytes | memoryview = data if read == len(data) else data[:read]
+            else:
+                piece = self._written[begin:end].tobytes() if is_small else out.data[begin:end]
+            self._write(self._links[group], piece, count)
         return read
 
     def _send_mixed(self, link: Link, data: bytes, messages: list[tuple[int, int, int]], read: int) -> int:
         """Sends a few messages on to clients that do not all get the same of them."""
         if len(messages) > FEW:
-            self._failed = data, []
+            self._refused, self._unknown = data, []
             return 0
-        self._count(link, data, [end for _, end, _ in messages])
+        self._count(link, data, len(messages))
         mine: dict[Link, list[bytes]] = {}
         for start, end, group in messages:
             for to in self._links[group]:
                 mine.setdefault(to, []).append(data[start:end])
-        self._write([((to,), b"".join(pieces)) for to, pieces in mine.items()], sum(map(len, mine.values())))
+        self.writes = 0
+        for to, pieces in mine.items():
+            self._write((to,), b"".join(pieces), len(pieces))
         return read
 
-    def _count(self, link: Link, data: bytes, ends: Ends) -> None:
-        """Counts messages that are about to be sent, and takes some of them for the sample."""
-        state, count = self._state, len(ends)
-        counts = state.counts
+    def _count(self, link: Link, data: bytes, count: int) -> None:
+        """Counts messages that are about to be sent, which are listed, and takes some of them for the sample."""
+        state = self._state
+        counts, sampling = state.counts, state.sampling
         counts.messages_in += count
         counts.straight += count
         counts.ticks += 1
         state.events += count
-        state.sampling.left -= count
-        if state.sampling.left < 0:
-            state.sampling.packets(data, ends, link.session.number, link.version, state.now)
+        sampling.left -= count
+        if sampling.left < 0:
+            sampling.packets(data, self._messages["end"][:count], link.session.number, link.version, state.now)
 
-    def _write(self, pieces: Sequence[tuple[tuple[Link, ...], bytes | memoryview]], copies: int) -> None:
-        """Writes bytes to clients, which are so many copies of messages."""
+    def _write(self, links: tuple[Link, ...], piece: bytes | memoryview, count: int) -> None:
+        """Writes bytes to clients, which are so many messages."""
         state = self._state
-        self.writes = 0
-        for links, piece in pieces:
-            for to in links:
-                write = to.write
-                try:
-                    if write is None:
-                        to.outgoing.append(piece)
-                        state.dirty[to] = None
-                    else:
-                        write(piece)
-                except Exception as error:
-                    faults.end(state, to, error)
-            self.writes += len(links)
-            state.counts.bytes_out += len(links) * len(piece)
-        state.counts.messages_out += copies
+        for to in links:
+            write = to.write
+            try:
+                if write is None:
+                    to.outgoing.append(piece)
+                    state.dirty[to] = None
+                else:
+                    write(piece)
+            except Exception as error:
+                faults.end(state, to, error)
+        number, counts = len(links), state.counts
+        self.writes += number
+        counts.bytes_out += number * len(piece)
+        counts.messages_out += number * count
 
     def to_learn(self, link: Link) -> list[int]:
         """Where in the last bytes that could not be sent messages begin whose kinds are unknown and came before, one of
         each kind. What comes for the first time is only noted."""
-        data, places = self._failed
-        self._failed = b"", []
+        data, self._refused = self._refused, b""
+        if not data:
+            return []
         found: dict[bytes, int] = {}
-        for at in places:
+        for at in self._unknown:
             kind, _, _ = kind_at(data, at, link.version)
             if kind is None or kind in found or kind in self._known:
                 continue
@@ -203,13 +183,13 @@ class Straight:
             return
         links = None if spans is None else self._links_of(data, spans, out)
         largest = min((to.largest for to in links or ()), default=LARGE)
-        known = Known(links, NONE if links is None else self._group(links), min(largest, LARGE))
+        group = NONE if links is None else self._group(links)
         number, start = len(self._known), self._used
         self._used = start + len(kind)
         self._texts[start : self._used] = np.frombuffer(kind, np.uint8)
-        self._kinds[number] = start, self._used, known.group, known.largest
+        self._kinds[number] = start, self._used, group, min(largest, LARGE)
         remember(number, self._kinds, self._table, self._texts)
-        self._known[kind] = known
+        self._known.add(kind)
 
     def _links_of(self, data: bytes, spans: Sequence[int], out: bytes) -> tuple[Link, ...] | None:
         """The links of slots, if they get the message as it came."""
@@ -232,8 +212,7 @@ class Straight:
         """Makes sure that no client has to wait for kernels to be loaded."""
         remember(0, self._kinds, self._table, self._texts)
         self._table[:] = 0
-        known = self._kinds, self._table, self._texts, self._areas, self._messages
-        sort_out(np.frombuffer(bytes((PUBLISH,)), np.uint8), True, self._state.limits.packet, *known)
+        sort_out(bytes((PUBLISH,)), True, self._state.limits.packet, *self._desk, self._room)
 
     def _forget(self) -> None:
         if self._known:

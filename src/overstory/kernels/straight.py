@@ -8,10 +8,11 @@ behind those before it that are for the same group.
 import numpy as np
 
 from overstory.kernels.borrowing import borrowing
-from overstory.kernels.compiling import Array, inlined, kernel
+from overstory.kernels.compiling import Array, inlined
 from overstory.kernels.nothing import NONE
 from overstory.kernels.spans import copy_span, hash_span, same_span
 
+Bytes = bytes | Array
 PUBLISH = 0x30
 NOBODY = 0  # a group
 # A known kind: where its bytes stand among all, who gets its messages, and how large such a message may be. A kind of
@@ -26,9 +27,9 @@ READ, LISTED, HEADER, WIDTH = 0, 1, 2, 4
 MOST_UNKNOWN = 64  # messages of unknown kinds that are listed
 
 
-@kernel
+@borrowing
 def sort_out(
-    data: Array,
+    data: Bytes,
     has_properties: bool,
     largest: int,
     kinds: Array,
@@ -36,36 +37,34 @@ def sort_out(
     texts: Array,
     groups: Array,
     messages: Array,
-) -> tuple[Array, Array]:
-    """Given the bytes of one client, what is known, and room for a list of messages: the report, and the bytes for all
-    groups, one behind the other. There are none if all messages are for one group, which gets the bytes as they came.
-    Where kinds are unknown, the first of their messages are listed, and else all."""
+    report: Array,
+    out: Array,
+) -> int:
+    """Given the bytes of one client, what is known, and room for a list of messages, for the report, and for as many
+    bytes as came: writes the report, and the bytes for all groups one behind the other. These are not written if all
+    messages are for one group, which gets the bytes as they came. Returns how many groups get something, or NONE if the
+    bytes are not to be looked up. Where kinds are unknown, the first of their messages are listed, and else all."""
     count, read = _look_up(data, has_properties, largest, kinds, table, texts, messages)
-    if read == NONE:
-        report = np.empty(HEADER, np.int64)
-        report[READ], report[LISTED] = read, count
-        return report, np.empty(0, np.uint8)
-    touched = np.empty(min(count, len(groups)), np.int64)
-    some = _share_out(messages[:count], groups, touched)
-    report = np.empty(HEADER + WIDTH * some, np.int64)
     report[READ], report[LISTED] = read, count
+    if read == NONE:
+        return NONE
+    some = _share_out(messages[:count], groups, report)
     total = 0
     for i in range(some):
-        group, row = groups[touched[i]], HEADER + WIDTH * i
-        report[row], report[row + 1], report[row + 2] = touched[i], total, total + group.size
-        report[row + 3] = group.count
+        row = HEADER + WIDTH * i
+        group = groups[report[row]]
+        report[row + 1], report[row + 2], report[row + 3] = total, total + group.size, group.count
         group.at = total
         total += group.size
         group.size, group.count = 0, 0
-    out = np.empty(0 if some == 1 and total == read else total, np.uint8)
-    if len(out):
+    if some > 1 or total < read:
         _copy_all(data, messages[:count], groups, out)
-    return report, out
+    return some
 
 
 @borrowing
 def _look_up(
-    data: Array, has_properties: bool, largest: int, kinds: Array, table: Array, texts: Array, messages: Array
+    data: Bytes, has_properties: bool, largest: int, kinds: Array, table: Array, texts: Array, messages: Array
 ) -> tuple[int, int]:
     """Lists the messages. Returns how many they are, and how many bytes were read; NONE if some are unknown."""
     count, unknown = 0, False
@@ -95,15 +94,15 @@ def _look_up(
 
 
 @borrowing
-def _share_out(messages: Array, groups: Array, touched: Array) -> int:
-    """Counts what each group gets, and says which get something. Returns how many these are."""
+def _share_out(messages: Array, groups: Array, report: Array) -> int:
+    """Counts what each group gets, and reports which get something. Returns how many these are."""
     some = 0
     for i in range(len(messages)):
         message = messages[i]
         if message.group != NOBODY:
             group = groups[message.group]
             if group.count == 0:
-                touched[some] = message.group
+                report[HEADER + WIDTH * some] = message.group
                 some += 1
             group.count += 1
             group.size += message.end - message.start
@@ -111,7 +110,7 @@ def _share_out(messages: Array, groups: Array, touched: Array) -> int:
 
 
 @borrowing
-def _copy_all(data: Array, messages: Array, groups: Array, out: Array) -> None:
+def _copy_all(data: Bytes, messages: Array, groups: Array, out: Array) -> None:
     """Copies each message behind those before it that are for the same group."""
     for i in range(len(messages)):
         message = messages[i]
@@ -122,7 +121,7 @@ def _copy_all(data: Array, messages: Array, groups: Array, out: Array) -> None:
 
 
 @inlined
-def _parts(data: Array, at: int, stop: int, has_properties: bool, largest: int) -> tuple[int, int, int]:
+def _parts(data: Bytes, at: int, stop: int, has_properties: bool, largest: int) -> tuple[int, int, int]:
     """Where the kind of the message at this place begins and ends, and where the message ends; that is 0 if it has not
     all come yet, and NONE if it looks unusual. Whether a kind is well-formed is not said: others have to have found
     that before."""
@@ -153,7 +152,7 @@ def _parts(data: Array, at: int, stop: int, has_properties: bool, largest: int) 
 
 
 @inlined
-def _find(data: Array, start: int, stop: int, kinds: Array, table: Array, texts: Array) -> int:
+def _find(data: Bytes, start: int, stop: int, kinds: Array, table: Array, texts: Array) -> int:
     """Where the kind with these bytes stands in the table, or would."""
     last = len(table) - 1
     place = hash_span(data, start, stop) & last
