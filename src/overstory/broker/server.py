@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self, server: "Server") -> None:
-        self.server = server
+        self.server, self._state, self._tick = server, server.state, server.tick
         self.link = Link(server.state.limits.packet, time.time())
         self.paused = self.hung_up = False
 
@@ -63,7 +63,14 @@ class Connection(asyncio.Protocol):
             self.server.later(LINGER, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        self.server.arrived(self, data)
+        """Bytes have come: they are passed on at once, or handled with all others of this turn."""
+        link, state = self.link, self._state
+        if link.closed:
+            return
+        link.heard = state.now
+        state.counts.bytes_in += len(data)
+        if not self._tick.passed_on(link, data):
+            self.server.arrived(self, data)
 
     def pause_writing(self) -> None:
         self.server.core.congested(self.link, True)
@@ -149,14 +156,8 @@ class Server:
             self.store.close()
 
     def arrived(self, connection: Connection, data: bytes) -> None:
-        """Takes bytes that have come on a connection. They are handled with all others of this turn."""
+        """Takes bytes that have come on a connection, to be handled with all others of this turn."""
         link = connection.link
-        if link.closed:
-            return
-        link.heard = self.state.now
-        self.state.counts.bytes_in += len(data)
-        if self.tick.passed_on(link, data):
-            return
         self.tick.add(link, data)
         if self.tick.waiting > self.state.limits.read_ahead or link.work is not None or self._is_full:
             self.pause(connection)
