@@ -48,3 +48,10 @@ def test_what_is_covered_is_not_filed() -> None:
     assert parking.resting_on(0) == [covered[0]]  # the largest; the others are parked there
     assert parking.remove(0) == [covered[0]]
     assert parking.statistics().filters == 1
+
+
+def test_equals_that_were_parked_are_one_node_when_they_are_looked_at() -> None:
+    parking = ParkingGraph([parse_filter("x > 0")])
+    equals = [parking.add(parse_filter("x > 1")) for _ in range(3)]
+    assert parking.resting_on(0) == equals[:1]
+    assert parking.equals(equals[0]) == equals

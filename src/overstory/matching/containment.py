@@ -60,6 +60,15 @@ class ContainmentGraph:
         del self._same[self._index.remove(node)]
         return sorted(self._members[child][0] for child in children if not self._above[child])
 
+    @property
+    def next_number(self) -> int:
+        """The number that the next filter will have."""
+        return self._next
+
+    def node_of(self, number: int) -> int | None:
+        """The node that a filter shares with those that equal it; None if it has no place in the graph."""
+        return self._node_of.get(number)
+
     def roots(self) -> list[int]:
         """The filters that no other covers, one of each node."""
         return sorted(self._members[node][0] for node, above in self._above.items() if not above)

@@ -70,7 +70,11 @@ class ParkingGraph(ContainmentGraph):
         node = self._node_of[number]
         for parked, wanted in sorted(self._parked.pop(node, {}).items()):
             del self._place[parked]
-            self._file(parked, wanted, node)
+            equal = self._same.get(wanted)
+            if equal is None:
+                self._file(parked, wanted, node)
+            else:  # so that whoever asks for equals of that node hears of this one
+                self._enter(parked, equal)
 
     def _file(self, number: int, wanted: Filter, left: int | None) -> None:
         """Parks a filter at one that covers it, other than the one that it has left; else it enters the graph."""

@@ -74,6 +74,7 @@ class Flow:
         self.share, self.table, self.policy, self.planned = share, table, policy, planned
         self.advertisements: dict[int, Advertisement] = {}
         self.entries: dict[Name, Entry] = {}
+        self.own: set[Key] = set()  # subscriptions of clients here
         self.outlets: dict[int, Outlet] = {}
         self.working: set[int] = set()  # flows of the epoch that have work to do
         self.heard = {peer: Leases() for peer in sorted(share.neighbours)}  # subscriptions that neighbours stand by
@@ -94,7 +95,7 @@ class Flow:
 
     def open_outlet(self, peer: int) -> None:
         """Begins to keep what a neighbour in the tree should know."""
-        self.outlets[peer] = Outlet(peer, self.policy.covering)
+        self.outlets[peer] = Outlet(peer, self.policy.covering, self.own)
         self._tell(peer)
 
     def restarted(self, peer: int) -> None:
@@ -307,11 +308,15 @@ class Flow:
         self.entries[hop, key] = entry
         if hop in self.heard:
             self.heard[hop].keys.add(key)
+        else:
+            self.own.add(key)
 
     def _leave(self, hop: int, key: Key) -> Entry | None:
         if hop in self.heard:
             self.heard[hop].keys.discard(key)
             self.void[hop].pop(key, None)
+        else:
+            self.own.discard(key)
         return self.entries.pop((hop, key), None)
 
     def unsubscribe(self, hop: int, key: Key, now: float, prunes: Sequence[Prune] | None, withdrawn: bool) -> Orders:

@@ -7,12 +7,17 @@
 
 The containment graph knows which subscription covers which. So a change looks only at a subscription's neighbours in
 the graph, never at the whole table. The roots of the graph are always sent. Subscriptions that equal each other are one
-node, and one of them is sent for all.
+node, and one of them is sent for all. Until the plan is in use that is the first by rank: those of this broker's own
+clients come first, since they cost no other broker anything when they leave, and of these the lowest key. With the plan
+in use a newcomer replaces nobody. So under active covering brokers that begin to use a plan have told each other the
+same in whatever order messages came, and what a later change costs does not depend on that order either.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from overstory.filters import Filter
+from overstory.kernels.nothing import NONE
 from overstory.matching import ParkingGraph
 from overstory.routing.digests import Digest
 from overstory.routing.messages import Key, Prune
@@ -32,8 +37,10 @@ class Order(NamedTuple):
 class Outlet:
     """The subscriptions of one flow that go towards one neighbour, and those of them that the neighbour was told of."""
 
-    def __init__(self, peer: int, covering: bool) -> None:
-        self.peer = peer
+    def __init__(self, peer: int, covering: bool, own: Collection[Key] | None = None) -> None:
+        """``own`` has the flow's subscriptions of clients at this broker, as they come and go. Without it a newcomer
+        never replaces an equal one."""
+        self.peer, self._own = peer, () if own is None else own
         self.filters: dict[Key, Filter] = {}  # of all subscriptions here, sent or not
         self.sent = Digest()
         self.tasks = Tasks()
@@ -45,6 +52,9 @@ class Outlet:
         self._graph = ParkingGraph() if covering else None
         self._number: dict[Key, int] = {}  # of each subscription in the graph
         self._key: dict[int, Key] = {}
+        self._speaker: dict[int, Key] = {}  # the one that is sent, by node, until the plan is in use
+        # The number of the first subscription that came after that
+        self._first_later: int | None = None if own is not None else 0
 
     def __contains__(self, key: Key) -> bool:
         """Whether the subscription is here, sent or not."""
@@ -67,7 +77,40 @@ class Outlet:
             return True
         number = self._number[key] = self._graph.add(wanted)
         self._key[number] = key
-        return self._graph.is_lone_root(number)
+        is_lone = self._graph.is_lone_root(number)
+        if is_lone:
+            self._speaks(key)
+        return is_lone
+
+    def settle(self) -> None:
+        """The plan is in use from now on: no subscription is sent only because it comes before an equal one."""
+        if self._graph is not None and self._first_later is None:
+            self._first_later = self._graph.next_number
+            self._speaker.clear()
+
+    def yields_to(self, key: Key) -> Key | None:
+        """The subscription in whose place this one is to be sent, which equals it; None if there is none."""
+        if self._graph is None or self._first_later is not None:
+            return None
+        node = self._graph.node_of(self._number[key])
+        other = None if node is None else self._speaker.get(node)
+        if other is None or other not in self.sent or other in self.left_over or self._rank(other) <= self._rank(key):
+            return None
+        self._speaks(key)
+        return other
+
+    def _speaks(self, key: Key) -> None:
+        """A subscription is sent for all that equal it. Once the plan is in use it stays so, and nobody asks."""
+        node = None if self._graph is None else self._graph.node_of(self._number[key])
+        if node is not None and self._first_later is None:
+            self._speaker[node] = key
+
+    def _rank(self, key: Key) -> tuple[bool, int, Key]:
+        """Of equal subscriptions the one with the lowest rank goes first. Those that have come with the plan in use are
+        behind the others, in the order in which they came."""
+        number = self._number[key]
+        is_later = self._first_later is not None and number >= self._first_later
+        return key not in self._own, number if is_later else NONE, key
 
     def take_back(self, key: Key) -> None:
         """Makes the next ``leave`` the last one, however many last hops stand behind the subscription."""
@@ -96,6 +139,8 @@ class Outlet:
         number = self._number.pop(key)
         del self._key[number]
         self._graph.remove(number)
+        for other in exposed:
+            self._speaks(other)
         return exposed
 
     def exposed_by(self, key: Key) -> list[Key]:
@@ -106,10 +151,11 @@ class Outlet:
         if not self._graph.is_root(number):
             return []  # a subscription that covers this one covers them, too
         if self._graph.has_equals(number):
-            equals = [self._key[other] for other in self._graph.equals(number) if other != number]
+            equals = [other for other in self._equals(number) if other != key]
             covered = any(other in self.sent for other in equals)
-            return [] if covered or key not in self.sent else equals[:1]
-        return [self._key[child] for child in self._graph.resting_on(number) if not self._is_sent(child)]
+            return [] if covered or key not in self.sent else [min(equals, key=self._rank)]
+        resting = self._graph.resting_on(number)
+        return [min(self._equals(child), key=self._rank) for child in resting if not self._is_sent(child)]
 
     def covered_by(self, key: Key) -> list[Key]:
         """The sent subscriptions that this one covers and does not equal: its children in the graph, no further."""

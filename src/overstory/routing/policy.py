@@ -34,9 +34,10 @@ class Policy:
 
     def added(self, outlet: Outlet, key: Key, wanted: Filter) -> list[Order]:
         """A subscription came from a last hop and goes towards the outlet's neighbour."""
-        if not outlet.join(key, wanted):
-            return []
-        return [say(outlet, key), *self.tidied(outlet, key)]
+        if outlet.join(key, wanted):
+            return [say(outlet, key), *self.tidied(outlet, key)]
+        other = outlet.yields_to(key)
+        return [] if other is None else [say(outlet, key), unsay(outlet, other, withdrawn=True)]
 
     def removed(self, outlet: Outlet, key: Key, prunes: Sequence[Prune] | None) -> list[Order]:
         """A last hop of a subscription has left. ``prunes`` are those for the neighbour's advertisements."""

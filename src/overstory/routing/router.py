@@ -224,6 +224,9 @@ class Router:
         if self.state.active is not None and number <= self.state.active:
             raise EpochError(f"epoch {number} comes before epoch {self.state.active}, which is active")
         is_first, self.state.active = self.state.active is None, number
+        for flow in self.state.epochs[number].flows.values():
+            for outlet in flow.outlets.values():
+                outlet.settle()
         outputs: list[Output] = []
         if is_first:  # perhaps after a restart: neighbours need not wait for markers of epochs that are not here
             outputs += [Send(peer, self._retired()) for peer in sorted(self.state.up)]
