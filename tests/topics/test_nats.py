@@ -223,3 +223,18 @@ def test_wildcards_are_served_as_they_are(servers: Servers, subject: str) -> Non
         await client.close()
 
     asyncio.run(run())
+
+
+def test_a_wildcard_that_matches_everything_shows_nothing_of_the_layer(servers: Servers) -> None:
+    async def run() -> None:
+        client = await connect(servers.urls[0])
+        sub = await client.subscribe(">")
+        other = await connect(servers.urls[0])  # which tells the coordinator of itself
+        for number in range(3):
+            await other.publish("all.x", b"%d" % number)
+        messages = [await sub.next_msg(PATIENCE) for _ in range(3)]
+        assert [(message.subject, message.data) for message in messages] == [("all.x", b"%d" % n) for n in range(3)]
+        await other.close()
+        await client.close()
+
+    asyncio.run(run())

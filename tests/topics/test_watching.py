@@ -89,6 +89,15 @@ def test_a_server_without_monitoring_is_told(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_a_real_server_without_monitoring_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever watches it has at best the port for clients."""
+    with Servers(tmp_path, count=1, leaves=0, monitored=False) as silent:
+        assert main(["topics", "watch", silent.urls[0].replace("nats://", "http://")]) == 1
+    said = capsys.readouterr().err
+    assert "nats-server -m 8222" in said
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

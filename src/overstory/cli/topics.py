@@ -114,8 +114,8 @@ def _in_words(found: "Would", prices: Prices) -> list[str]:
         f"{', '.join(found.servers)}: {found.clients:,} clients, {found.topics:,} topics, {found.events:,.1f} events a "
         "second",
         table(["", "now", "with clusters"], rows),
-        f"a subscription for {prices.interval:g} s costs as much as {prices.subscription:g} deliveries; clusters save "
-        f"{saved:.1%}, and nothing costs less than {found.bound:,.0f}",
+        f"a subscription for {prices.interval:g} s costs {prices.subscription:g} times what a delivery does; clusters "
+        f"save {saved:.1%}, and nothing costs less than {found.bound:,.0f}",
     ]
     if found.served_plainly:
         lines.append(f"{found.served_plainly:,} subscriptions with wildcards or queue groups would stay as they are")

@@ -194,6 +194,8 @@ class Client(Plain):  # type: ignore[misc]
         """A message has come. Those of the layer's own subscriptions are dealt with here, at once."""
         headers, subject = fields["headers"] or {}, fields["subject"]
         if fields["_sid"] not in self._carried:
+            if is_ours(subject):
+                return None  # a wildcard of the application matches it, but nothing of the layer is to show
             headers.pop(protocol.ID, None)
             return Msg(**(fields | {"headers": headers or None}))
         if subject == client_subject(self.name_in_layer):

@@ -1,5 +1,6 @@
 """What a NATS server's monitoring endpoint says of its subscriptions. Nothing is changed, and no client connects."""
 
+import http.client
 import json
 import time
 import urllib.error
@@ -82,6 +83,11 @@ def _asked(url: str, path: str) -> dict[str, Any]:
             found = json.load(answer)
     except urllib.error.HTTPError as error:
         raise BrokerError(f"{url} is no monitoring endpoint of NATS: /{path} gives {error.code}") from None
+    except http.client.HTTPException:
+        raise BrokerError(
+            f"{url} speaks no HTTP, as the port for clients of a NATS server: its monitoring endpoint is another one, "
+            "which nats-server -m 8222 opens, or http_port in its configuration"
+        ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise BrokerError(
