@@ -4,7 +4,10 @@ killed, and every event is followed.
 What every subscriber must have got of a topic: from each publisher the events that were published since all servers
 knew of the subscription, in order, each once, without a gap, until it ended. What was published while the subscription
 travelled may be among them. Where a server is killed, plain ``nats-py`` twins with the same interests tell what core
-NATS itself loses; so does the same schedule without the layer, where all are plain.
+NATS itself loses; so does the same schedule without the layer, where all are plain. And every event that was lost is
+looked at by itself: its publisher or its subscriber was at that server, and it was published between the kill (or so
+shortly before that it could still be in a buffer) and the moment from which all servers knew that client again. What
+was lost otherwise is *beyond*: no outage explains it.
 """
 
 import asyncio
@@ -23,6 +26,7 @@ import nats
 from nats.aio.client import Client as Plain
 
 from overstory.errors import BrokerError
+from overstory.kernels.nothing import NONE
 from overstory.lab.nats_barrier import Ears
 from overstory.lab.nats_servers import Servers
 from overstory.topics.client import Client
@@ -34,6 +38,7 @@ AT_ONCE = 50  # connections that are made together
 EVERY = 9  # a plain twin for every ninth subscriber; of four servers each has some
 RUNS = "the coordinator runs"
 SETTLE = 1.5  # seconds for handovers at the end of a round
+BUFFERED = 1.0  # seconds for which an event may be in the buffers of a server, or of a client
 OPTIONS: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.1}
 
 
@@ -67,6 +72,10 @@ class Outcome(NamedTuple):
     changes: dict[str, int]  # of clusters, by kind
     plain_expected: int
     plain_lost: int
+    beyond: int  # lost though no outage explains it
+    plain_beyond: int
+    away: float  # seconds on average from the kill until all servers knew a client again
+    plain_away: float
     seconds: float
     wrong: list[str]
 
@@ -81,11 +90,35 @@ class Window:
         self.upto: list[int] | None = None
 
 
-class Person:
-    """A subscriber, ours or plain, that follows what it gets."""
+class Peer:
+    """A client at a server, ours or plain."""
 
-    def __init__(self, client: Any, server: int) -> None:
-        self.client, self.server = client, server
+    def __init__(self, client: Any, server: int, ears: Ears) -> None:
+        self.client, self.server, self._ears = client, server, ears
+        self.back: float | None = None  # when all servers knew it again, after its own was killed
+        self._noting: asyncio.Task[None] | None = None
+
+    async def connect(self, urls: list[str], **options: Any) -> None:
+        await self.client.connect(servers=urls, error_cb=_quiet, reconnected_cb=self._came_back, **OPTIONS, **options)
+
+    async def _came_back(self) -> None:
+        self._noting = asyncio.create_task(self._note())
+
+    async def _note(self) -> None:
+        await self._ears.known(self.client)
+        self.back = time.monotonic()
+
+    async def close(self) -> None:
+        if self._noting is not None:
+            self._noting.cancel()
+        await self.client.close()
+
+
+class Person(Peer):
+    """A subscriber that follows what it gets."""
+
+    def __init__(self, client: Any, server: int, ears: Ears) -> None:
+        super().__init__(client, server, ears)
         self.windows: dict[str, list[Window]] = defaultdict(list)
         self.subs: dict[str, Any] = {}
         self.count = 0
@@ -169,8 +202,10 @@ class Run:
         self.topics = [f"trial.t{at}" for at in range(schedule.topics)]
         self.people: list[Person] = []
         self.twins: list[Person] = []
-        self.publishers: list[Any] = []
+        self.publishers: list[Peer] = []
         self.published: dict[str, list[int]] = {topic: [0] * schedule.publishers for topic in self.topics}
+        self.times: dict[tuple[str, int], list[float]] = defaultdict(list)  # of events, by topic and publisher
+        self.victim, self.killed = NONE, 0.0  # the server that was killed, and when
         self.events = 0
 
     async def run(self) -> Outcome:
@@ -188,8 +223,7 @@ class Run:
                 publishing.cancel()
             await self._quiet()
             found = self._judged(time.monotonic() - began)
-            await asyncio.gather(*(one.client.close() for one in [*self.people, *self.twins]))
-            await asyncio.gather(*(one.close() for one in self.publishers))
+            await asyncio.gather(*(one.close() for one in [*self.people, *self.twins, *self.publishers]))
             self.coordinator.kill()
         return found
 
@@ -198,13 +232,14 @@ class Run:
         homes = [number % len(self.servers.urls) for number in range(size.subscribers)]
         for first in range(0, len(homes), AT_ONCE):
             some = homes[first : first + AT_ONCE]
-            self.people += await asyncio.gather(*(self._person(self._client(), home) for home in some))
+            self.people += await asyncio.gather(*(self._person(self._client(), home, ears) for home in some))
         if size.kill_server and size.layer:
-            self.twins = list(await asyncio.gather(*(self._person(Plain(), home) for home in homes[::EVERY])))
+            twins = [self._person(WithoutLayer(), home, ears) for home in homes[::EVERY]]
+            self.twins = list(await asyncio.gather(*twins))
         for home in range(size.publishers):
-            client = self._client()
-            await client.connect(self._urls(home), error_cb=_quiet, **OPTIONS)
-            self.publishers.append(client)
+            publisher = Peer(self._client(), home % len(self.servers.urls), ears)
+            await publisher.connect(self._urls(home))
+            self.publishers.append(publisher)
         wanted = [self._interests(number) for number in range(size.subscribers)]
         for first in range(0, len(homes), AT_ONCE):
             pairs = zip(self.people[first : first + AT_ONCE], wanted[first : first + AT_ONCE], strict=True)
@@ -222,9 +257,10 @@ class Run:
         urls = self.servers.urls
         return [urls[home % len(urls)], *urls[: self.servers.count]]
 
-    async def _person(self, client: Any, home: int) -> Person:
-        await client.connect(servers=self._urls(home), error_cb=_quiet, dont_randomize=True, **OPTIONS)
-        return Person(client, home)
+    async def _person(self, client: Any, home: int, ears: Ears) -> Person:
+        person = Person(client, home, ears)
+        await person.connect(self._urls(home), dont_randomize=True)
+        return person
 
     def _interests(self, number: int) -> list[str]:
         """Most topics of two groups, and a few others."""
@@ -250,8 +286,9 @@ class Run:
             topic, at = self.draw.choice(self.topics), self.events % len(self.publishers)
             number = self.published[topic][at]
             self.published[topic][at] += 1
+            self.times[topic, at].append(time.monotonic())
             self.events += 1
-            await self.publishers[at].publish(topic, b"%d:%d" % (at, number))
+            await self.publishers[at].client.publish(topic, b"%d:%d" % (at, number))
             await asyncio.sleep(1 / self.schedule.pace)
 
     async def _round(self, number: int, ears: Ears) -> None:
@@ -277,6 +314,7 @@ class Run:
             await self.coordinator.up()
         if self.schedule.kill_server and number == self.schedule.rounds - 1:
             victim = self.draw.randrange(1, self.servers.count)
+            self.victim, self.killed = victim, time.monotonic()
             await asyncio.to_thread(self.servers.kill, victim)
             await asyncio.sleep(0.5 + self.draw.random())
             self.servers.start(victim)
@@ -305,46 +343,65 @@ class Run:
             if window.after is not None
         ]
 
-    def _verdict(self, person: Person, topic: str, window: Window) -> tuple[int, int, int, int]:
-        """How many were expected, lost, doubled and out of order. Of a subscription that has ended the last ones may
-        have been on their way."""
+    def _verdict(self, person: Person, topic: str, window: Window) -> tuple[int, int, int, int, int]:
+        """How many were expected, lost, doubled, out of order, and lost beyond all outages. Of a subscription that has
+        ended the last ones may have been on their way."""
         assert window.after is not None
-        expected = lost = doubled = disordered = 0
+        expected = lost = doubled = disordered = beyond = 0
         for publisher, after in enumerate(window.after):
             got = window.got.get(publisher, [])
             last = self.published[topic][publisher] if window.upto is None else (got[-1] + 1 if got else after)
             due = range(min(after, got[0]) if got else after, last)
             expected += len(due)
-            lost += len(set(due) - set(got))
+            missing = set(due) - set(got)
+            lost += len(missing)
             doubled += len(got) - len(set(got))
             disordered += sum(two < one for one, two in pairwise(got))
-        return expected, lost, doubled, disordered
+            times, ends = self.times[topic, publisher], (person, self.publishers[publisher])
+            beyond += sum(not any(self._is_out(peer, times[number]) for peer in ends) for number in missing)
+        return expected, lost, doubled, disordered, beyond
+
+    def _is_out(self, peer: Peer, published: float) -> bool:
+        """Whether an event from or to a client may be lost, since the server of this client was killed."""
+        ended = float("inf") if peer.back is None else peer.back
+        return peer.server == self.victim and self.killed - BUFFERED <= published <= ended
+
+    def _away(self, people: list[Person]) -> float:
+        """How long clients of the server that was killed were away, on average."""
+        back = [person.back for person in people if person.server == self.victim and person.back is not None]
+        return sum(back) / len(back) - self.killed if back else 0.0
 
     def _judged(self, seconds: float) -> Outcome:
-        expected = lost = doubled = disordered = 0
+        expected = lost = doubled = disordered = beyond = 0
         wrong: list[str] = []
         for person, topic, window in self._windows(self.people):
             found = self._verdict(person, topic, window)
             expected, lost = expected + found[0], lost + found[1]
-            doubled, disordered = doubled + found[2], disordered + found[3]
+            doubled, disordered, beyond = doubled + found[2], disordered + found[3], beyond + found[4]
             if any(found[1:]) and len(wrong) < 5:
-                wrong.append(f"server {person.server}, {topic}: {found[1]} lost, {found[2]} doubled, {found[3]} late")
+                names = "lost", "doubled", "late", "beyond"
+                told = ", ".join(f"{count} {name}" for count, name in zip(found[1:], names, strict=True))
+                wrong.append(f"server {person.server}, {topic}: {told}")
         plain = [self._verdict(*each) for each in self._windows(self.twins)]
-        told = [person.client.statistics() for person in self.people] if self.schedule.layer else []
+        held = [person.client.statistics() for person in self.people] if self.schedule.layer else []
         return Outcome(
             self.events,
             expected,
             lost,
             doubled,
             disordered,
-            sum(each.clusters > 0 for each in told),
-            sum(each.direct + each.clusters for each in told),
-            sum(each.interests for each in told),
-            sum(each.repeated for each in told),
-            sum(each.discarded for each in told),
+            sum(each.clusters > 0 for each in held),
+            sum(each.direct + each.clusters for each in held),
+            sum(each.interests for each in held),
+            sum(each.repeated for each in held),
+            sum(each.discarded for each in held),
             self.coordinator.changes() if self.schedule.layer else {},
             sum(each[0] for each in plain),
             sum(each[1] for each in plain),
+            beyond,
+            sum(each[4] for each in plain),
+            self._away(self.people),
+            self._away(self.twins),
             seconds,
             wrong,
         )

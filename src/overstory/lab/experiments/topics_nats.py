@@ -56,6 +56,7 @@ EXPERIMENT = Experiment(
         "lost_percent_with_a_server_killed": lambda rows: lost_percent(rows, "lost", "expected"),
         "lost_percent_by_plain_clients": lambda rows: lost_percent(rows, "plain_lost", "plain_expected"),
         "lost_with_a_server_killed": lambda rows: summed(rows, "lost", killed=True),
+        "lost_though_no_outage_explains_it": lambda rows: summed(rows, "beyond", killed=True),
         "lost_without_the_layer": lambda rows: by_seed(where(rows, layer=False), "lost"),
     },
     alone=True,
