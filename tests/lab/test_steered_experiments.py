@@ -72,7 +72,7 @@ def test_state_beside_trees() -> None:
     def of(way: str, name: str) -> float:
         return number(by[way], name)
 
-    assert of(steered_state.SUMMARISED, "summaries") == 24
+    assert of(steered_state.SUMMARISED, "summaries") == 24 * 4  # hosts and slices
     assert of(steered_state.SUMMARISED, "entries") < of(STEERED, "entries")
     assert of(STEERED, "messages") >= of(ONE_TREE, "messages") > 0
     assert of(STEERED, "false_positives") == 0

@@ -2,24 +2,18 @@
 
 import dataclasses
 from collections.abc import Mapping
-from itertools import combinations
 from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from overstory.errors import InfeasibleError, UsageError
-from overstory.filters import parse_filter
-from overstory.filters.box import Box
 from overstory.model.plan import Plan, Value
 from overstory.model.scenario import Scenario
 from overstory.model.settings import Prices, Settings
 from overstory.model.tables import CLIENTS, PATHS, STEINER, TREE
 from overstory.pipeline.validate import problems_of_plan
 from overstory.planners.chains import check_parameters, make_plan
-from overstory.planners.trees.summaries import Summarising, hull
 
 from ..pipeline.meter import meter
 from ..plans import events_of
@@ -175,6 +169,7 @@ def test_wrong_parameters(scenarios: list[Scenario]) -> None:
         ("steered", {"boxes": 0}),
         ("steered", {"boxes": "few"}),
         ("steered", {"ordered": 1}),
+        ("steered", {"slices": 0}),
         ("tree-search", {"steered": "no"}),
         ("medym", {"boxes": 3}),
     ):
@@ -189,79 +184,3 @@ def test_too_many_trees_are_refused(scenarios: list[Scenario], monkeypatch: pyte
     scenario = next(each for each in scenarios if events_of(each))
     with pytest.raises(InfeasibleError, match="medym"):
         planned("covering-cyclic", scenario)
-
-
-# Summaries
-
-
-def range_texts(drawn: list[tuple[int, int, int, int]]) -> list[str]:
-    return [
-        f"x >= {x} AND x < {x + width} AND y >= {y} AND y < {y + height}" for x, width, y, height in sorted(set(drawn))
-    ]
-
-
-RANGES = st.lists(
-    st.tuples(st.integers(0, 8), st.integers(1, 4), st.integers(0, 8), st.integers(1, 4)), min_size=1, max_size=7
-)
-EVENTS = [{"x": x, "y": y} for x in range(12) for y in range(12)]
-
-
-@settings(max_examples=60, deadline=None)
-@given(RANGES, st.integers(1, 4))
-def test_a_summary_covers_with_few_boxes(drawn: list[tuple[int, int, int, int]], most: int) -> None:
-    texts = range_texts(drawn)
-    text = Summarising(EVENTS, most).summary(texts)
-    assert text is not None
-    found = parse_filter(text)
-    assert len(found.boxes) <= most
-    assert all(found.covers(parse_filter(each)) for each in texts)
-
-
-def greedily(boxes: list[Box], most: int) -> list[Box]:
-    """The plain twin: all pairs, anew each time, by counting one by one the events that the host does not want."""
-    places: list[Box | None] = list(boxes)
-    unwanted = [event for event in EVENTS if not any(box.contains(event) for box in boxes)]
-    while sum(box is not None for box in places) > most:
-        alive = [at for at, box in enumerate(places) if box is not None]
-        costs = []
-        for high, low in sorted((high, low) for low, high in combinations(alive, 2)):
-            one, other = places[low], places[high]
-            assert one is not None
-            assert other is not None
-            grown = hull(one, other)
-            more = sum(grown.contains(e) and not one.contains(e) and not other.contains(e) for e in unwanted)
-            costs.append((more, high, low, grown))
-        _, high, low, grown = min(costs, key=lambda cost: cost[:3])
-        places[low], places[high] = grown, None
-    return [box for box in places if box is not None]
-
-
-@settings(max_examples=40, deadline=None)
-@given(RANGES, st.integers(1, 4))
-def test_boxes_are_merged_where_they_grow_least(drawn: list[tuple[int, int, int, int]], most: int) -> None:
-    boxes = [box for text in range_texts(drawn) for box in parse_filter(text).boxes]
-    ours, plain = Summarising(EVENTS, most).merged(boxes), greedily(boxes, most)
-    inside = [[any(box.contains(event) for box in found) for event in EVENTS] for found in (ours, plain)]
-    assert inside[0] == inside[1]
-
-
-def test_what_the_host_wants_anyway_counts_for_nothing() -> None:
-    """The hull of the last two boxes adds one event, which the first box holds; any other hull lets in another."""
-    texts = [(0, 1, 0, 3), (0, 2, 0, 1), (1, 1, 0, 2)]
-    boxes = [box for text in range_texts(texts) for box in parse_filter(text).boxes]
-    found = Summarising(EVENTS, 2).merged(boxes)
-    assert {(e["x"], e["y"]) for e in EVENTS if any(box.contains(e) for box in found)} == {
-        (0, 0),
-        (0, 1),
-        (0, 2),
-        (1, 0),
-        (1, 1),
-    }
-
-
-def test_attributes_of_another_kind_are_left_free() -> None:
-    one, other = (parse_filter(text).boxes[0] for text in ("x = 1 AND y = 2 AND z = 3", "x = 'a' AND y = 5"))
-    found = hull(one, other)
-    assert found.sets.keys() == {"y"}
-    assert found.covers(one)
-    assert found.covers(other)

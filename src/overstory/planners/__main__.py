@@ -19,6 +19,7 @@ from overstory.planners.trees.demand import Demand, Rows
 from overstory.planners.trees.geo_mult import best_groups
 from overstory.planners.trees.mult import compute_multiple_trees_2
 from overstory.planners.trees.mult2 import compute_multiple_trees_1
+from overstory.planners.trees.summaries import Summarising
 from overstory.planners.trees.tree_search import search
 
 
@@ -54,6 +55,7 @@ def small_overlay() -> Given:
 
 
 if __name__ == "__main__":
+    Summarising([{"x": 1.0}], 1).summary(["x < 1", "y < 1"])
     overlay = small_overlay()
     improved(new_state(overlay, np.arange(2), np.zeros(2)), np.random.default_rng(0), 1)
     wants, few = np.ones((2, 1), np.int64), np.arange(2)

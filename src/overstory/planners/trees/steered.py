@@ -7,7 +7,8 @@ was fitted to, and the cheapest is taken:
 - everything steered, or everything on one tree;
 - the filters that save most for each of their entries steered, and the long tail of the others on the tree;
 - the events of those brokers steered that save most by it, and the events of the others on the tree;
-- everything steered by regions, if there are some hundreds of brokers, or if that was asked for.
+- everything steered by regions, if there are some hundreds of brokers, or if that was asked for;
+- everything steered, its events in slices, in which summaries of few boxes let in less (``slices``).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from overstory.errors import UsageError
+from overstory.filters import parse_filter
 from overstory.model.network import Floats, Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
 from overstory.model.tables import FILTERS, REGIONS, STEERED, STEINER, TREE
+from overstory.model.values import Attributes
 from overstory.planners.decision import Decision, relative_costs
 from overstory.planners.defaults import looked_up_in
 from overstory.planners.steps import CHOOSE, FIT, Steps, Trial
@@ -30,15 +33,24 @@ from overstory.planners.trees.exchange import one_tree
 from overstory.planners.trees.parameters import count_of, truth_of
 from overstory.planners.trees.parts import Part, every_subscription, tables_of, with_members
 from overstory.planners.trees.regions import gateways_of, pieces_of, region_rows
+from overstory.planners.trees.slices import Slices, slices_of
 from overstory.planners.trees.spanning import Tree, priced
 from overstory.planners.trees.spelling import within_limits
 from overstory.planners.trees.steering import row_costs
-from overstory.planners.trees.summaries import EVENTS, summary_rows
+from overstory.planners.trees.summaries import (
+    EVENTS,
+    Summarising,
+    attributes_of,
+    filters_of,
+    sliced_rows,
+    summary_rows,
+)
 
 Tables = dict[str, pa.Table]
 EXACT, AUTO = "exact", "auto"
 MANY_BROKERS = 300  # from which on regions are tried unasked
 REGIONS_TRIED = (0.25, 0.5, 1.0)  # of the square root of the number of brokers
+SLICES = 4  # of the events, unasked, if a host has two boxes or more for each
 ALL, CHEAPEST = "all", "cheapest"
 WHOLE, ONE_TREE = "steered", "one tree"  # names of alternatives
 TRIED = 10_000  # events of a trial
@@ -53,12 +65,14 @@ class How(NamedTuple):
     ordered: bool
     part: int  # of the log, that plans are tried on
     regions: int | None = 1  # 1: none; None: as many as are cheapest, if there are many brokers
+    slices: int | None = 1  # of the events, where summaries are of few boxes; None: as many as usual, if any help
 
 
 class Candidate(NamedTuple):
     name: str
     parts: list[Part]
     regions: int = 1  # of all that is steered
+    slices: Slices | None = None  # which the parts are, one by one
 
 
 class Found(NamedTuple):
@@ -75,10 +89,11 @@ def plan(
     steer, boxes, ordered = parameters["steer"], boxes_of(parameters), truth_of(parameters, "ordered")
     if steer not in (ALL, CHEAPEST):
         raise UsageError(f"steer={steer}: it is {CHEAPEST}, or {ALL} for everything whatever it costs")
-    how = How(boxes, ordered, CHOOSE, regions_asked(parameters))
+    how = How(boxes, ordered, CHOOSE, regions_asked(parameters), slices_asked(parameters))
     if steer == ALL:
         making = Making(scenario, pipeline, base, how)
-        return Decision(making.tables(whole(scenario, how)._replace(regions=how.regions or 1)), {})
+        known = whole(scenario, how)._replace(regions=how.regions or 1)
+        return Decision(making.tables((making.in_slices() if known.regions == 1 else None) or known), {})
     demand = demand_of(scenario, pipeline, base, count_of(parameters, "rows"))
     how = how._replace(part=CHOOSE if len(demand.choose.roots) else FIT)
     tree = priced(demand.network, one_tree(ground_of(demand, demand.fit), demand))
@@ -103,21 +118,52 @@ class Making:
     def tables(self, candidate: Candidate) -> Tables:
         found = tables_of(self.scenario, candidate.parts)
         filters, regions = [FILTERS.schema.empty_table()], [REGIONS.schema.empty_table()]
-        events = None if self.how.boxes is None else self.pipeline.some_events(self.scenario, FIT, EVENTS)
+        making = None
+        if self.how.boxes is not None:
+            making = Summarising(self._some_events(), self.how.boxes, candidate.slices)
+        if candidate.slices is not None and making is not None:
+            texts = filters_of(self.scenario, self._hosts(), every_subscription(self.scenario))
+            return found | {"filters": sliced_rows(texts, making), "regions": regions[0]}
         for number, part in enumerate(with_members(candidate.parts)):
             if part.kind not in STEERED:
                 continue
             gateways = self._gateways(candidate.regions) if candidate.regions > 1 else None
             if gateways is not None:
                 regions.append(region_rows(self.scenario.network, gateways, number))
-            if self.how.boxes is not None and events is not None:
+            if making is not None:
                 ids = self.scenario.network.ids
                 gateway_of = None if gateways is None else dict(zip(ids.tolist(), ids[gateways].tolist(), strict=True))
-                asked = part.subscriptions, number, events, self.how.boxes, gateway_of
-                filters.append(summary_rows(self.scenario, self._hosts(), *asked))
+                texts = filters_of(self.scenario, self._hosts(), part.subscriptions)
+                filters.append(summary_rows(texts, number, making, gateway_of))
         found["filters"] = pa.concat_tables(filters).combine_chunks()
         found["regions"] = pa.concat_tables(regions).combine_chunks()
         return found
+
+    def in_slices(self) -> Candidate | None:
+        """Everything steered, in slices; None if that was not asked for, or cannot be, or all filters fit anyway."""
+        count = self.how.slices or min(SLICES, (self.how.boxes or 0) // 2)
+        if self.how.boxes is None or count < 2 or self.how.ordered:
+            return None
+        every = every_subscription(self.scenario)
+        if all(len(texts) <= self.how.boxes for texts in filters_of(self.scenario, self._hosts(), every).values()):
+            return None
+        texts = self.scenario.subscriptions["filter"].to_pylist()
+        boxes = {text: parse_filter(text).boxes for text in set(texts)}
+        slices = slices_of([box for text in sorted(boxes) for box in boxes[text]], self._some_events(), count)
+        if slices is None:
+            return None
+        met = {text: {number for box in some for number in slices.of_box(box)} or {0} for text, some in boxes.items()}
+        parts = [
+            Part(STEINER, np.array([number in met[text] for text in texts], bool), events)
+            for number, events in enumerate(slices.events())
+        ]
+        if not all(part.subscriptions.any() for part in parts):
+            return None
+        return Candidate(f"steered in {count} slices", parts, slices=slices)
+
+    def _some_events(self) -> list[Attributes]:
+        """Of the part to fit."""
+        return attributes_of(self.pipeline.some_events(self.scenario, FIT, EVENTS))
 
     def _gateways(self, count: int) -> Ints:
         """By position of a broker that of its gateway, if there are about so many regions."""
@@ -176,6 +222,9 @@ def cheapest(
     saved = costs.tree - costs.steered
     if making.scenario.settings.headers:
         saved = saved - costs.steered * USUAL_HEADER / max(making.mean_bytes(), 1.0)
+    sliced = making.in_slices()
+    if sliced is not None:
+        trials.add(sliced)
     for count in _regions_tried(making):
         trials.add(first._replace(name=f"steered by {count:,} regions", regions=count))
     for ranking in (_by_filter(making, demand, rows, saved, tree), _by_broker(making, demand, rows, saved, tree)):
@@ -304,6 +353,23 @@ def regions_asked(parameters: Mapping[str, Value]) -> int | None:
         raise UsageError(
             "regions and ordered=true exclude each other: events that change at a gateway come in no order"
         )
+    return value
+
+
+def slices_asked(parameters: Mapping[str, Value]) -> int | None:
+    """None: as many as usual."""
+    value = parameters["slices"]
+    if value == AUTO:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UsageError(f"slices={value}: it is {AUTO} or a number from 1 on")
+    boxes = boxes_of(parameters)
+    if value > 1 and (boxes is None or boxes < value):
+        raise UsageError(
+            f"slices={value}: each takes a box of a summary, so boxes={value} is the least that goes with it"
+        )
+    if value > 1 and parameters["ordered"]:
+        raise UsageError("slices and ordered=true exclude each other: events of different slices come in no order")
     return value
 
 
