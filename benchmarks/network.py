@@ -27,7 +27,7 @@ from overstory.planners.chains import make_plan
 
 LIMITS = {"receive_max": 65535, "queued": 100_000, "write_buffer": 1 << 24}  # as ``broker_peers`` has them
 SHAPES = (
-    (Shape("one to one", 1, 1), 400_000, 2000),
+    (Shape("one to one", 1, 1), 2_000_000, 2000),
     (Shape("one to fifty", 50, 50), 40_000, 2000),
     (Shape("QoS 1, one to one", 1, 1, qos=1), 1_000_000, 2000),
 )

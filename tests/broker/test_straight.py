@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overstory.broker.straight import FEW, kind_at
+from overstory.broker.kinds import kind_at
+from overstory.broker.straight import FEW
 from overstory.broker.tick import AT_ONCE
 from overstory.wire.decode import decode
 from overstory.wire.encode import encode

@@ -15,9 +15,12 @@ from overstory.kernels.straight import (
     LISTED,
     MESSAGE,
     MOST_UNKNOWN,
+    ONWARD,
     READ,
     WIDTH,
+    WITH_PROPERTIES,
     remember,
+    sent_on,
     sort_out,
 )
 from overstory.wire.encode import encode
@@ -31,9 +34,9 @@ PAIRS: tuple[dict[str, list[tuple[str, str]]], ...] = (
     {"user_properties": [("p", "1" * 130)]},
 )
 
-Known = dict[bytes, tuple[int, int]]  # the group of each kind, and the largest message
+Known = dict[tuple[int, bytes], tuple[int, int, int]]  # by source and kind: group, way, and the largest message
 
-groups = st.tuples(st.sampled_from([NONE, 0, 1, 2, 2, 3]), st.sampled_from([60, 300, 300, 300]))
+groups = st.tuples(st.sampled_from([NONE, 0, 1, 2, 2, 3]), st.integers(0, 2), st.sampled_from([60, 300, 300, 300]))
 publishes = st.builds(
     Publish,
     st.sampled_from(TOPICS),
@@ -43,23 +46,26 @@ publishes = st.builds(
 packets = st.one_of(*[publishes] * 12, st.sampled_from([Publish("a", b"", 1, packet_id=1), Ack(4, 1), PingReq()]))
 
 
-def sorted_out(
-    data: bytes, version: int, known: dict[bytes, tuple[int, int]], room: int = 512
-) -> plain_straight.Sorted:
+def source_of(version: int, number: int = 0) -> int:
+    return 2 * number | (WITH_PROPERTIES if version == MQTT_5 else 0)
+
+
+def sorted_out(data: bytes, sources: list[int], known: Known, room: int = 512) -> plain_straight.Sorted:
     """What the kernel says, as its twin says it. It is asked twice: what it leaves behind must not matter."""
-    kinds, table = np.zeros(16, KIND), np.zeros(32, np.int64)
-    texts = np.frombuffer(b"".join(known) or b"\0", np.uint8)
+    kinds, table = np.zeros(32, KIND), np.zeros(64, np.int64)
+    texts = np.frombuffer(b"".join(kind for _, kind in known) or b"\0", np.uint8)
     areas, messages = np.zeros(4, GROUP), np.zeros(room, MESSAGE)
     at = 0
-    for number, (kind, (group, largest)) in enumerate(known.items()):
-        kinds[number] = at, at + len(kind), group, largest
+    for number, ((source, kind), (group, way, largest)) in enumerate(known.items()):
+        kinds[number] = at, at + len(kind), source, group, way, largest
         at += len(kind)
         remember(number, kinds, table, texts)
     report, out = np.empty(HEADER + WIDTH * len(areas), np.int64), np.zeros(len(data), np.uint8)
-    for _ in range(2):
-        some = sort_out(data, version == MQTT_5, LARGEST, kinds, table, texts, areas, messages, report, out)
+    for given_ in (data, np.frombuffer(data, np.uint8)):
+        some = sort_out(given_, np.array(sources), LARGEST, kinds, table, texts, areas, messages, report, out)
     assert (some == NONE) == (report[READ] == NONE)
     report = report[: HEADER + WIDTH * max(some, 0)]
+    assert some == NONE or report[ONWARD] == np.count_nonzero(messages["way"][: report[LISTED]])
     is_whole = some == 1 and report[HEADER + 2] == report[READ]  # one group gets the bytes as they came
     whole = data if is_whole else out.tobytes()
     pieces = {}
@@ -71,39 +77,59 @@ def sorted_out(
     return plain_straight.Sorted(int(report[READ]), messages[: report[LISTED]].tolist(), pieces)
 
 
-def known_kinds(version: int, some: list[tuple[int, int]]) -> Known:
+def known_kinds(version: int, some: list[tuple[int, int, int]], number: int = 0) -> Known:
     """Kinds with their groups. The last topics stay unknown, if there are fewer groups than kinds."""
     more = PAIRS if version == MQTT_5 else PAIRS[:1]
     made = [encode(Publish(topic, b"xyz", properties=pairs), version) for topic in TOPICS for pairs in more]
     kinds = [plain_straight.kind_of(packet, version == MQTT_5) for packet in made]
-    return dict(zip([kind for kind in kinds if kind], some, strict=False))
+    return dict(zip([(source_of(version, number), kind) for kind in kinds if kind], some, strict=False))
 
 
 @given(st.sampled_from([MQTT_5, MQTT_3_1_1]), st.lists(groups, max_size=12), st.lists(packets, max_size=20), st.data())
 def test_messages_are_sorted_as_by_the_twin(
-    version: int, some: list[tuple[int, int]], run: list[Publish | Ack | PingReq], more: st.DataObject
+    version: int, some: list[tuple[int, int, int]], run: list[Publish | Ack | PingReq], more: st.DataObject
 ) -> None:
     if version != MQTT_5:
         run = [Publish(one.topic, one.payload) if isinstance(one, Publish) and not one.qos else one for one in run]
     data = b"".join(encode(one, version) for one in run)
     data = data[: more.draw(st.integers(0, len(data)))] if more.draw(st.booleans()) else data
-    known = known_kinds(version, some)
-    assert sorted_out(data, version, known) == plain_straight.sort_out(data, version == MQTT_5, LARGEST, known)
+    known = known_kinds(version, some) | known_kinds(version, more.draw(st.lists(groups, max_size=12)), 1)
+    length = st.just(1) if more.draw(st.booleans()) else st.integers(max(1, len(run) - 1), len(run) + 1)
+    sources = [source_of(version, more.draw(st.integers(0, 1))) for _ in range(more.draw(length))]
+    found = sorted_out(data, sources, known)
+    assert found == plain_straight.sort_out(data, sources, LARGEST, known)
+    if found.read != NONE:
+        sets = more.draw(st.lists(st.sampled_from([NONE, 0, 1]), min_size=3, max_size=3))
+        assert sent(data, found.messages, sets) == plain_straight.sent_on(data, found.messages, sets)
+
+
+def sent(data: bytes, messages: list[plain_straight.Message], sets: list[int]) -> list[tuple[bytes, int, int]]:
+    """What the kernel says that a neighbour gets, as its twin says it."""
+    packets, sizes, rows, which = sent_on(
+        np.frombuffer(data, np.uint8), np.array(messages, MESSAGE), np.array(sets, np.int64)
+    )
+    whole = packets.tobytes() if len(packets) else data
+    ends = np.cumsum(sizes).tolist()
+    assert not ends or ends[-1] == len(whole)
+    pieces = [whole[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
+    return list(zip(pieces, rows.tolist(), which.tolist(), strict=True))
 
 
 @given(st.binary(max_size=12), st.sampled_from([MQTT_5, MQTT_3_1_1]))
 def test_any_bytes_are_taken_as_by_the_twin(data: bytes, version: int) -> None:
-    known = {b"\0\1a\0": (1, LARGEST), b"\0\1a": (2, LARGEST)}
+    source = source_of(version)
+    known = {(source, b"\0\1a\0"): (1, 1, LARGEST), (source, b"\0\1a"): (2, 0, LARGEST)}
     for bytes_ in (data, b"\x30" + data, b"\x30\4\0\1a\0\x30" + data):
-        assert sorted_out(bytes_, version, known) == plain_straight.sort_out(bytes_, version == MQTT_5, LARGEST, known)
+        assert sorted_out(bytes_, [source], known) == plain_straight.sort_out(bytes_, [source], LARGEST, known)
 
 
 def test_many_messages_are_sorted_or_left_where_there_is_no_room_for_their_list() -> None:
-    known = known_kinds(MQTT_5, [(1, LARGEST)] * 2 + [(2, LARGEST)] * 2)
+    source = [source_of(MQTT_5)]
+    known = known_kinds(MQTT_5, [(1, 0, LARGEST)] * 2 + [(2, 0, LARGEST)] * 2)
     data = b"".join(encode(Publish(topic, b"1")) for topic in ("a", "a/b")) * 200
-    assert [len(pieces) for pieces in sorted_out(data, MQTT_5, known).pieces.values()] == [200, 200]
-    assert sorted_out(data, MQTT_5, known, room=399) == (NONE, [], {})
-    read, messages, _ = sorted_out(data, MQTT_5, known_kinds(MQTT_5, [(1, LARGEST)]))
+    assert [len(pieces) for pieces in sorted_out(data, source, known).pieces.values()] == [200, 200]
+    assert sorted_out(data, source, known, room=399) == (NONE, [], {})
+    read, messages, _ = sorted_out(data, source, known_kinds(MQTT_5, [(1, 0, LARGEST)]))
     assert (read, len(messages)) == (NONE, MOST_UNKNOWN)
 
 

@@ -546,13 +546,13 @@ class Fabric:
         frames = Frames(
             events.epoch,
             self._batch(carried),
-            events.ids,
-            events.publishers,
-            events.entries,
+            np.ascontiguousarray(events.ids),
+            np.ascontiguousarray(events.publishers),
+            np.ascontiguousarray(events.entries),
             np.full(count, neighbour.peer),
             events.flows,
             steered,
-            Header(*events.statistics),
+            Header(*map(np.ascontiguousarray, events.statistics)),
         )
         self._route(frames)
         for place, one in enumerate(carried):

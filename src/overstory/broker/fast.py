@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from overstory.broker.departing import Copies, Departing, Sent
 from overstory.broker.fabric import Fabric
+from overstory.broker.kinds import Hops
+from overstory.broker.onward import Onward
 from overstory.broker.promises import Promise, Runs
 from overstory.broker.tick import Came, Tick
 from overstory.kernels.link_packets import link_packets
 from overstory.kernels.mqtt import CHUNK, JSON, REBUILT, RETAIN, frame
 from overstory.kernels.nothing import NONE
 from overstory.routing.compiled import Decision
-from overstory.wire.frames import NOTHING, QOS, Events, Flows, are_alike, distinct
+from overstory.wire.frames import NOTHING, QOS, Events, Flows, are_alike, constant, distinct, some_of
 from overstory.wire.packets import MQTT_5
 
 Ints = NDArray[np.int64]
@@ -42,6 +44,7 @@ class Fast:
         self._know(fabric.neighbours)
         tick.fast = self
         tick.compiled.steers = True
+        self.onward = tick.straight.onward = Onward(fabric, tick, tick.straight.kinds)
         fabric.fast = self
 
     @property
@@ -101,6 +104,22 @@ class Fast:
             self.fabric.stranding.hold(departing.stranded, decision.steered.ids, row)
         return left
 
+    def hops_of(self, decision: Decision, origin: int = NONE) -> Hops | None:
+        """The neighbours that get the only message of a decision, each with the flows of its copy; ``origin`` is the
+        one that it came from. None if it is special to a client, too, or goes on in a steered flow."""
+        if not decision.has_specials:
+            return ()
+        pairs = decision.pairs
+        brokers, masks = self._brokers(pairs[:, 1]), self._masks(decision, *pairs.T)
+        hops = []
+        for broker, mask in zip(brokers.tolist(), masks.tolist(), strict=True):
+            flows = frozenset(flow for place, flow in enumerate(decision.flows) if mask >> place & 1)
+            if broker == NONE or not flows.isdisjoint(decision.steered.place_of):
+                return None
+            if broker != origin and broker in self.fabric.neighbours:
+                hops.append((broker, flows))
+        return tuple(hops)
+
     def _brokers(self, slots: Ints) -> Ints:
         """The broker of each slot, NONE if it is a client's or a group's."""
         if len(self._broker_of) < len(self.state.slots.rows):
@@ -136,15 +155,16 @@ class Fast:
         """The events of one frame."""
         rows, flows, steering = sent
         packets, sizes = link_packets(data, frames, chunks, rows)
-        nothing = np.zeros(len(rows), np.int64)
+        zeros, none = constant(0, len(rows)), constant(NONE, len(rows))
         if came is not None:
-            ids, publishers, entries = came.ids[rows], came.publishers[rows], came.entries[rows]
+            publishers, ids, entries = (some_of(column, rows) for column in came)
         else:
-            ids, publishers = first + rows, chunks["client"][frames["chunk"][rows]]
-            entries = np.full(len(rows), self.state.config.number)
+            ids, entries = first + rows, constant(self.state.config.number, len(rows))
+            is_one = len(chunks) == 1
+            publishers = constant(chunks["client"][0], len(rows)) if is_one else chunks["client"][frames["chunk"][rows]]
         marks = frames["qos"][rows].astype(np.int64) | np.where(frames["marks"][rows] & RETAIN, 4, 0)
         epoch = self.fabric.epochs.active
-        statistics = nothing + NONE, nothing, nothing
+        statistics = none, zeros, zeros
         acknowledged = self.fabric.marks.carried(distinct(entries)) if steering is None else NOTHING
         packed = packets.tobytes()
         return Events(epoch, packed, sizes, marks, ids, publishers, entries, flows, statistics, steering, acknowledged)
@@ -158,6 +178,8 @@ class Fast:
         if events.steering is not None or events.epoch != active or not self.can_decide:
             return False
         is_safe = not events.marks.any()
+        if is_safe and self.onward.arrived(origin, events):
+            return True
         if not is_safe and (events.marks.max() > 1 or not self._are_new(events)):
             return False
         data = np.frombuffer(events.publishes, np.uint8)
@@ -188,6 +210,8 @@ class Fast:
         self._act(origin, events, data, frames, chunks, decisions, promise)
         if not is_safe:
             promise.then(safe)
+        else:
+            self.onward.learn(origin, events, data, frames, chunks)
         return True
 
     def _are_new(self, events: Events) -> bool:

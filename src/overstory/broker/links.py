@@ -42,6 +42,7 @@ from overstory.wire.frames import (
     distinct,
     encode_events,
     framed,
+    head_of,
     some_events,
 )
 from overstory.wire.handshake import MAGIC, VERSION, Hello, Known, check_hello, encode_hello
@@ -288,7 +289,7 @@ class Neighbour:
             self._put(sent)
 
     def _put(self, sent: Sent) -> None:
-        self.outgoing.append(framed(sent.kind, sent.body, sent.number))
+        self.outgoing += (head_of(sent.kind, sent.body, sent.number), sent.body)
 
     def done(self, number: int) -> None:
         """This side has handled a frame of the neighbour."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from overstory.broker import faults, publishing
 from overstory.broker.core import PLAIN, Core
+from overstory.broker.kinds import Hops
 from overstory.broker.link import Link
 from overstory.broker.message import Message, Origin, message_of
 from overstory.broker.promises import Promise
@@ -68,7 +69,7 @@ class Tick:
         state.decide = self.decide
         state.resume = lambda link: self.add(link, b"")
         core.for_kernels = True
-        self._straight = Straight(state, self.compiled)
+        self.straight = Straight(state, self.compiled)
         self._begun = False  # whether some clients may have got messages of this turn
         self._raw = bytearray(CHUNK.itemsize)
         self._one = np.frombuffer(self._raw, CHUNK)  # the chunk of a turn in which one client is heard
@@ -91,16 +92,16 @@ class Tick:
     def passed_on(self, link: Link, data: bytes) -> bool:
         """Whether bytes that have come could be handled at once: a few messages that are like some before, while
         nothing else waits."""
-        return not self._ready and len(data) <= AT_ONCE and link.is_plain and self._sent_straight(link, data)
+        return not self._ready and len(data) <= AT_ONCE and link.is_plain and self._sent_straight(link, data, False)
 
-    def _sent_straight(self, link: Link, data: bytes) -> bool:
+    def _sent_straight(self, link: Link, data: bytes, in_turn: bool = True) -> bool:
         """Whether all messages of a client were like some before, and went to whoever got those."""
-        sent = self._straight.send(link, data)
+        sent = self.straight.send(link, data, in_turn)
         if not sent:
             return False
         if sent < len(data):
             link.buffer += data[sent:]
-        self.writes += self._straight.writes
+        self.writes += self.straight.writes
         return True
 
     def run(self) -> None:
@@ -289,13 +290,21 @@ class Tick:
 
     def _learn(self, link: Link, data: Bytes, frames: Rows, chunks: Rows) -> None:
         """Remembers who gets messages like those of these that came before already."""
-        for at in self._straight.to_learn(link):
+        for at in self.straight.to_learn(link):
             one = frames[frames["start"] == at]
             decision = self.compiled.decide(data, one, chunks, self.slots) if len(one) else None
             if decision is not None:
-                spans = decision.spans if decision.decided and not decision.has_specials else None
                 message = data[at : int(one["end"][0])].tobytes()
-                self._straight.learn(link, message, spans, decision.out.tobytes())
+                spans = decision.spans if decision.decided else None
+                self.straight.learn(link, message, spans, decision.out.tobytes(), self._hops_of(decision))
+
+    def _hops_of(self, decision: Decision) -> Hops | None:
+        """The neighbours that get the message of a decision, and nothing else than copies of it; None if that cannot be
+        said so simply, or if the message is special to a client."""
+        if not decision.has_specials:
+            return ()
+        found: Hops | None = None if self.fast is None else self.fast.hops_of(decision)
+        return found
 
     def _with_handed(self, promised: list[Promise | None]) -> list[Promise | None]:
         """The promises of messages, each of which also waits for members of groups that are elsewhere."""
@@ -435,7 +444,7 @@ class Tick:
 
     def warm_up(self) -> None:
         """Makes sure that no client has to wait for kernels to be loaded."""
-        self._straight.warm_up()
+        self.straight.kinds.warm_up()
         for marks in (0, JSON):
             data = encode(Publish("a/b", b"", properties={"user_properties": [("a", "1")]}), MQTT_5)
             array = np.frombuffer(data, np.uint8)

@@ -1,12 +1,13 @@
 """The plain twin of ``straight``: a dictionary for kinds, and a list of pieces for each group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from overstory.kernels.nothing import NONE
-from overstory.kernels.straight import MOST_UNKNOWN, NOBODY
+from overstory.kernels.straight import MOST_UNKNOWN, NOBODY, WITH_PROPERTIES
 
-Message = tuple[int, int, int]  # where it begins and ends, and its group
+Message = tuple[int, int, int, int]  # where it begins and ends, its group and its way
+Known = Mapping[tuple[int, bytes], tuple[int, int, int]]  # by source and kind: group, way, and the largest message
 
 
 class Sorted(NamedTuple):
@@ -17,21 +18,25 @@ class Sorted(NamedTuple):
     pieces: dict[int, list[bytes]]
 
 
-def sort_out(data: bytes, has_properties: bool, largest: int, known: Mapping[bytes, tuple[int, int]]) -> Sorted:
-    """``known`` has the group of each kind, and how large its messages may be."""
+def sort_out(data: bytes, sources: Sequence[int], largest: int, known: Known) -> Sorted:
+    """``sources`` has that of each message, or one for all."""
     found: list[Message] = []
     unknown: list[Message] = []
     pieces: dict[int, list[bytes]] = {}
-    at = 0
+    at, place = 0, 0
     while at < len(data) and len(unknown) < MOST_UNKNOWN:
+        if place == len(sources) > 1:
+            return Sorted(NONE, [], {})
+        source = sources[place if len(sources) > 1 else 0]
+        place += 1
         end = end_of(data, at)
         if end > len(data) and end - at <= largest:
             break
-        kind = b"" if end == NONE or end - at > largest else kind_of(data[at:end], has_properties)
-        group, most = known.get(kind, (NOBODY, largest))
+        kind = b"" if end == NONE or end - at > largest else kind_of(data[at:end], bool(source & WITH_PROPERTIES))
+        group, way, most = known.get((source, kind), (NOBODY, NOBODY, largest))
         if not kind or group == NONE or end - at > most:
             return Sorted(NONE, [], {})
-        (found if kind in known else unknown).append((at, end, group))
+        (found if (source, kind) in known else unknown).append((at, end, group, way))
         if group != NOBODY:
             pieces.setdefault(group, []).append(data[at:end])
         at = end
@@ -60,3 +65,10 @@ def kind_of(packet: bytes, has_properties: bool) -> bytes:
             return b""
         size += 1 + body[size]
     return body[:size] if size <= len(body) else b""
+
+
+def sent_on(data: bytes, messages: Sequence[Message], sets: Sequence[int]) -> list[tuple[bytes, int, int]]:
+    """Of each message that one neighbour gets the packet, its place among all, and the set of flows of the copy."""
+    return [
+        (data[start:end], place, sets[way]) for place, (start, end, _, way) in enumerate(messages) if sets[way] != NONE
+    ]

@@ -261,8 +261,9 @@ class Compiled:
     @property
     def asks_broker(self) -> bool:
         """Whether some filter of the table asks for the publishing broker."""
-        self._refreshed()
-        self._ask()
+        epoch = self._refreshed()
+        if self._stamp != (epoch.table, epoch.table.stamp, epoch.table.index.growth):  # the index is up to date then
+            self._ask()
         return self.wanted is not None and self.wanted.row[BROKER] != NONE
 
     def changed(self, subscription: int) -> None:

@@ -42,41 +42,51 @@ class Raw(NamedTuple):
 
 def framed(kind: int, body: bytes, number: int | None = None) -> bytes:
     """The bytes of a frame."""
-    if number is None:
-        return HEAD.pack(len(body) + 1, kind) + body
-    return HEAD.pack(len(body) + 9, kind) + NUMBER.pack(number) + body
+    return HEAD.pack(len(body) + 1, kind) + body if number is None else head_of(kind, body, number) + body
+
+
+def head_of(kind: int, body: bytes, number: int) -> bytes:
+    """The bytes in front of the body of a frame with a number."""
+    return HEAD.pack(len(body) + 9, kind) + NUMBER.pack(number)
 
 
 class Reader:
-    """Cuts the bytes of a connection into frames."""
+    """Cuts the bytes of a connection into frames. What has come of a frame is put together once all of it is there."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._pieces: list[bytes | memoryview] = []  # of a frame that has not all come yet
+        self._missing = 0  # bytes of it, or of its head
 
     def feed(self, data: bytes) -> Generator[Raw, None, None]:
         """The frames that are whole now. Raises a ``LinkError`` at one that cannot be."""
-        whole = bytes(self._buffer) + data if self._buffer else data  # most often there is no rest
-        at = 0
+        if self._pieces:
+            self._pieces.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return
+            data = b"".join(self._pieces)
+        at = end = 0
         try:
-            while at + HEAD.size <= len(whole):
-                size, kind = HEAD.unpack_from(whole, at)
+            while at + HEAD.size <= len(data):
+                size, kind = HEAD.unpack_from(data, at)
                 head = 9 if kind in NUMBERED else 1
                 if not head <= size <= LARGEST or kind > SAFE:
                     raise LinkError(f"a frame of kind {kind} and {size:,} bytes cannot be")
                 end = at + 4 + size
-                if end > len(whole):
+                if end > len(data):
                     break
-                number = NUMBER.unpack_from(whole, at + HEAD.size)[0] if kind in NUMBERED else 0
-                body = memoryview(whole)[at + 4 + head : end]
+                number = NUMBER.unpack_from(data, at + HEAD.size)[0] if kind in NUMBERED else 0
+                body = memoryview(data)[at + 4 + head : end]
                 at = end
                 yield Raw(kind, number, body)
         finally:
-            self._buffer = bytearray(memoryview(whole)[at:])
+            self._pieces = [memoryview(data)[at:]] if at < len(data) else []
+            self._missing = max(end, at + HEAD.size) - len(data)
 
     def rest(self) -> bytes:
         """The bytes that have come behind the frames that were taken."""
-        rest = bytes(self._buffer)
-        self._buffer.clear()
+        rest = b"".join(self._pieces)
+        self._pieces = []
         return rest
 
 
@@ -186,9 +196,26 @@ def are_alike(flows: Sequence[Flows]) -> bool:
     return isinstance(flows, list) and len(flows) > 0 and flows.count(flows[0]) == len(flows)
 
 
+def constant(value: int, count: int, kind: str = "<i8") -> Array:
+    """An array of so many items, at least one, that are all the same, without a place for each."""
+    return np.ndarray((count,), kind, np.array(value, kind), strides=(0,))
+
+
+def some_of(values: Array, rows: Array) -> Array:
+    """Items of an array, by their places, which ascend."""
+    if len(rows) == len(values):
+        return values
+    return values[rows] if values.strides[0] else values[: len(rows)]
+
+
+def are_same(values: Array) -> bool:
+    """Whether all of some items, at least one, are the same. (To compare is fast, and most often they are.)"""
+    return values.strides[0] == 0 or len(values) == 1 or bool((values == values[0]).all())
+
+
 def distinct(values: Array) -> list[int]:
-    """The different ones of some integers, ascending. (To compare is fast, and most often they are all the same.)"""
-    if len(values) and (values == values[0]).all():
+    """The different ones of some integers, ascending."""
+    if len(values) and are_same(values):
         return [int(values[0])]
     found: list[int] = np.unique(values).tolist()
     return found
@@ -241,7 +268,7 @@ def _steering(parts: tuple[bytes, bytes, bytes, bytes], count: int) -> Steering:
 
 def _packed(values: Array, kind: str) -> bytes:
     """The bytes of an array; of one item, if all are the same."""
-    if len(values) > 1 and (values == values[0]).all():
+    if len(values) and are_same(values):
         values = values[:1]
     return values.astype(kind).tobytes()
 
@@ -249,7 +276,7 @@ def _packed(values: Array, kind: str) -> bytes:
 def _array(data: bytes, kind: str, count: int) -> Array:
     values = _whole(data, kind)
     if len(values) == 1:
-        return np.repeat(values, count)
+        return np.ndarray((count,), kind, data, strides=(0,))
     if len(values) != count:
         raise LinkError("the arrays of a frame of events do not fit its events")
     return values
