@@ -35,7 +35,7 @@ from overstory.kernels.straight import (
 )
 from overstory.routing.compiled import Compiled
 from overstory.wire.frames import Flows
-from overstory.wire.packets import MQTT_5
+from overstory.wire.packets import MQTT_3_1_1, MQTT_5
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -46,6 +46,8 @@ MOST_MESSAGES = 1 << 16  # at once
 MOST_SOURCES = 1024
 LARGE = 16384  # bytes that three bytes of header can tell of
 TO_LEARN = 16  # kinds in one turn
+# The numbers of clients as sources, by their versions of MQTT
+CLIENTS: dict[Hashable, int] = {MQTT_3_1_1: 0, MQTT_5: 2 | WITH_PROPERTIES}
 
 
 class Kinds:
@@ -56,9 +58,9 @@ class Kinds:
         self._known: set[tuple[int, bytes]] = set()  # sources and kinds, of which the kernel knows the rest
         self._once: set[tuple[int, bytes]] = set()  # kinds that came once, and may never come again
         self._stamp: object = None
-        self._sources: dict[Hashable, int] = {}
+        self._sources: dict[Hashable, int] = dict(CLIENTS)
         self._groups: dict[tuple[Link, ...], int] = {(): NOBODY}
-        self._links: list[tuple[Link, ...]] = [()]  # of each group
+        self.links: list[tuple[Link, ...]] = [()]  # of each group
         self._members: set[Link] = set()  # of all groups
         self.are_apart = True  # whether no client is in two groups
         self._ways: dict[Hops, int] = {(): NOBODY}
@@ -78,20 +80,15 @@ class Kinds:
             self._forget()
         if len(self._sources) > MOST_SOURCES:
             self._forget()
-            self._sources.clear()
+            self._sources = dict(CLIENTS)
             self._once.clear()
 
-    def source(self, name: Hashable, with_properties: bool = True) -> int:
-        """The number of a source, which lasts until the next ``refresh``. ``with_properties``: its messages are of
-        MQTT 5."""
+    def source(self, name: Hashable) -> int:
+        """The number of a neighbour as a source, which lasts until the next ``refresh``. Its messages are of MQTT 5."""
         found = self._sources.get(name)
         if found is None:
-            found = self._sources[name] = 2 * len(self._sources) | (WITH_PROPERTIES if with_properties else 0)
+            found = self._sources[name] = 2 * len(self._sources) | WITH_PROPERTIES
         return found
-
-    def links_in(self, group: int) -> tuple[Link, ...]:
-        """The clients of a group."""
-        return self._links[group]
 
     def look_up(self, data: bytes | Bytes, sources: Ints, largest: int, out: Bytes) -> list[int] | None:
         """Looks all messages in these bytes up, and writes what clients get into ``out``. Returns the kernel's report;
@@ -155,8 +152,8 @@ class Kinds:
         if links not in self._groups:
             self.are_apart = self.are_apart and self._members.isdisjoint(links)
             self._members.update(links)
-            self._groups[links] = len(self._links)
-            self._links.append(links)
+            self._groups[links] = len(self.links)
+            self.links.append(links)
         return self._groups[links]
 
     def _way(self, hops: Hops) -> int:
@@ -187,7 +184,7 @@ class Kinds:
             self._known.clear()
             self._table[:] = 0
             self._used, self.are_apart = 0, True
-            self._groups, self._links = {(): NOBODY}, [()]
+            self._groups, self.links = {(): NOBODY}, [()]
             self._members.clear()
             self._ways, self.flow_sets = {(): NOBODY}, []
             self.sets.clear()

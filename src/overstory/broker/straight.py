@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from overstory.broker import faults
-from overstory.broker.kinds import Bytes, Hops, Ints, Kinds, kind_at
+from overstory.broker.kinds import CLIENTS, Bytes, Hops, Kinds, kind_at
 from overstory.broker.link import Link
 from overstory.broker.state import State
 from overstory.kernels.straight import HEADER, LISTED, ONWARD, PUBLISH, READ, WIDTH
@@ -19,6 +19,8 @@ from overstory.routing.compiled import Compiled
 from overstory.wire.packets import MQTT_5
 
 FEW = 64  # messages that are for clients with different lists; of more than that other kernels make less work
+SOURCES = {version: np.array((number,)) for version, number in CLIENTS.items()}  # of each, as kernels are told of it
+ONE_GROUP = HEADER + WIDTH  # the size of a report of what one group gets
 SMALL = 1 << 14  # bytes: of what is not more, pieces are rather copied out of a room that is there than shared
 
 
@@ -32,7 +34,6 @@ class Straight:
         self.writes = 0  # to clients, for what was sent last
         self._room = np.empty(SMALL, np.uint8)  # for the bytes of all groups
         self._written = self._room.data
-        self._sources: dict[int, Ints] = {}  # by version of MQTT: the number of clients as a source
         self._refused = b""  # the last bytes that could not be sent
         self._unknown: list[int] = []  # where in these there are messages of unknown kinds
 
@@ -47,15 +48,15 @@ class Straight:
             return 0
         state, kinds = self._state, self.kinds
         kinds.refresh()
-        out = self.room(len(data))
-        report = kinds.look_up(data, self._source(link.version), state.limits.packet, out)
+        out = self._room if len(data) <= SMALL else self.room(len(data))
+        report = kinds.look_up(data, SOURCES[link.version], state.limits.packet, out)
         if report is None:
             self._refused, self._unknown = data, kinds.listed["start"].tolist()
             return 0
         read = report[READ]
         if not read or state.dirty or (report[ONWARD] and not in_turn):  # something else is to be sent before
             return 0
-        if not self.can_hand_out(report):
+        if len(report) > ONE_GROUP and not self.can_hand_out(report):
             self._refused, self._unknown = data, []
             return 0
         if report[ONWARD]:
@@ -68,22 +69,14 @@ class Straight:
         """Room for so many bytes."""
         return self._room if size <= SMALL else np.empty(size, np.uint8)
 
-    def _source(self, version: int) -> Ints:
-        """Clients of a version as a source."""
-        number = self.kinds.source(version, version == MQTT_5)
-        known = self._sources.get(number)
-        if known is None:
-            known = self._sources[number] = np.array((number,))
-        return known
-
     def can_hand_out(self, report: list[int]) -> bool:
         """Whether clients can get what was looked up: not if they get different lists of many messages."""
-        return len(report) <= HEADER + WIDTH or self.kinds.are_apart or report[LISTED] <= FEW
+        return len(report) <= ONE_GROUP or self.kinds.are_apart or report[LISTED] <= FEW
 
     def hand_out(self, report: list[int], data: bytes | memoryview, out: Bytes) -> None:
         """Gives clients what was looked up."""
         self.writes = 0
-        if len(report) > HEADER + WIDTH and not self.kinds.are_apart:
+        if len(report) > ONE_GROUP and not self.kinds.are_apart:
             self._hand_out_mixed(data)
             return
         read = report[READ]
@@ -93,13 +86,13 @@ class Straight:
                 piece = data if read == len(data) else data[:read]
             else:
                 piece = self._written[begin:end].tobytes() if out is self._room else out.data[begin:end]
-            self._write(self.kinds.links_in(group), piece, count)
+            self._write(self.kinds.links[group], piece, count)
 
     def _hand_out_mixed(self, data: bytes | memoryview) -> None:
         """Gives a few messages to clients that do not all get the same of them."""
         mine: dict[Link, list[bytes | memoryview]] = {}
         for start, end, group, _ in self.kinds.listed.tolist():
-            for to in self.kinds.links_in(group):
+            for to in self.kinds.links[group]:
                 mine.setdefault(to, []).append(data[start:end])
         for to, pieces in mine.items():
             self._write((to,), b"".join(pieces), len(pieces))
@@ -141,7 +134,7 @@ class Straight:
         data, self._refused = self._refused, b""
         if not data:
             return []
-        source, found = int(self._source(link.version)[0]), []
+        source, found = CLIENTS[link.version], []
         for at in self._unknown:
             kind, _, _ = kind_at(data, at, link.version)
             if kind is not None:
@@ -157,4 +150,4 @@ class Straight:
         links = None if spans is None or hops is None else self.kinds.links_of(data, spans, out)
         if hops and link.version != MQTT_5:
             links = None  # neighbours get another packet than the one that came
-        self.kinds.learn(int(self._source(link.version)[0]), kind, links, hops or ())
+        self.kinds.learn(CLIENTS[link.version], kind, links, hops or ())

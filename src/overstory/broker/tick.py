@@ -219,6 +219,8 @@ class Tick:
         sampling.left -= len(frames)
         if sampling.left < 0:
             sampling.frames(data, frames, chunks, self.state.now)
+        if not any(counted.values()):  # nobody waits for an acknowledgement
+            return
         shared = promises if isinstance(promises, Promise) else None
         promised = iter(() if isinstance(promises, Promise) else _of_acknowledged(frames, promises) if promises else ())
         for link, count in counted.items():
