@@ -27,9 +27,7 @@ def code_fingerprint(module: str) -> str:
         name = waiting.pop()
         if name in sources:
             continue
-        tree = _parsed(name)
-        sources[name] = ast.dump(_without_docstrings(tree))
-        imported = _imported(tree)
+        sources[name], imported = _looked_at(_path_of(name).read_text("utf-8"))
         libraries |= {module.split(".")[0] for module in imported} - {PACKAGE}
         waiting += [module for module in imported if module.split(".")[0] == PACKAGE and _is_module(module)]
     digest = hashlib.sha256()
@@ -40,8 +38,13 @@ def code_fingerprint(module: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _parsed(name: str) -> ast.Module:
-    return ast.parse(_path_of(name).read_text("utf-8"))
+@cache
+def _looked_at(text: str) -> tuple[str, frozenset[str]]:
+    """What a source computes, as text, and the modules that it imports. Most experiments import most modules, so each
+    is parsed once for all of them."""
+    tree = ast.parse(text)
+    imported = frozenset(_imported(tree))
+    return ast.dump(_without_docstrings(tree)), imported
 
 
 def _path_of(name: str) -> Path:

@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,12 @@ class LastRun:
 class Store:
     def __init__(self, folder: Path, experiment: Experiment) -> None:
         self.folder, self.experiment = folder / experiment.name, experiment
-        self.code = code_fingerprint(experiment.run.__module__)
         self._sharing = [self.folder, *(folder / other.name for other in _sharing(experiment))]
+
+    @cached_property
+    def code(self) -> str:
+        """The fingerprint of what computes the experiment's cells. It takes a second, so nobody asks without need."""
+        return code_fingerprint(self.experiment.run.__module__)
 
     def path_of(self, settings: Settings) -> Path:
         return self.folder / f"{fingerprint_of(settings)}-{self.code}.parquet"
