@@ -9,6 +9,8 @@ import pytest
 from overstory.broker import publishing
 from overstory.broker.facts import AT
 from overstory.broker.message import Message
+from overstory.broker.parcels import Got, Parcel, Parcels
+from overstory.broker.promises import Promise
 from overstory.broker.replicas import KEPT
 from overstory.broker.roaming import Roaming
 from overstory.broker.standing import Address
@@ -28,10 +30,16 @@ TOPIC = "t"
 class Scene:
     """Brokers in a line, with disks: a publisher at the first, and a subscriber with QoS 2 at the last."""
 
-    def __init__(self, brokers: int = 3, kernels: bool = False) -> None:
-        links = [(u, u + 1) for u in range(brokers - 1)]
-        self.network = VirtualNetwork(places_in(tree_shares(links, epoch=1)), 1, durable=True, kernels=kernels)
-        self.publisher, self.subscriber = Steady("publisher"), Steady("subscriber", (Asked(TOPIC, 2),))
+    def __init__(
+        self, brokers: int = 3, kernels: bool = False, shortcut: tuple[int, int] | None = None, topics: int = 1
+    ) -> None:
+        """``shortcut`` is a link that is in no tree. The subscriber has so many more subscriptions than it needs."""
+        places = places_in(tree_shares([(u, u + 1) for u in range(brokers - 1)], epoch=1))
+        for u, v in () if shortcut is None else (shortcut, shortcut[::-1]):
+            places[u] = msgspec.structs.replace(places[u], neighbours=places[u].neighbours | {v})
+        self.network = VirtualNetwork(places, 1, durable=True, kernels=kernels)
+        asked = (Asked(TOPIC, 2), *(Asked(f"other/{number}", 1) for number in range(1, topics)))
+        self.publisher, self.subscriber = Steady("publisher"), Steady("subscriber", asked)
         self.network.attach(self.publisher, 0)
         self.network.attach(self.subscriber, brokers - 1)
         self.count = 0
@@ -54,6 +62,11 @@ class Scene:
         """Lets time pass, and then whatever is left to do be done."""
         until = self.network.now + seconds
         self.until(lambda: self.network.now >= until and self.network.is_idle)
+
+    def rest_of(self, seconds: float) -> None:
+        """Lets time pass, though a broker is down."""
+        until = self.network.now + seconds
+        self.until(lambda: self.network.now >= until)
 
     def publish(self) -> None:
         self.network.publish(self.publisher, TOPIC, self.count, 2)
@@ -197,3 +210,98 @@ def test_events_that_waited_for_the_broker_of_a_copy_come_though_it_restarts(sec
     scene.until(lambda: scene.network.now >= until)
     scene.network.start(3)
     scene.judge()
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+def test_events_that_wait_for_a_broker_are_still_for_the_old_one_though_the_new_one_is_heard_of_first(
+    kernels: bool,
+) -> None:
+    """Broker 2 is down, and events for broker 3 wait for it at broker 1, to which the session is copied meanwhile."""
+    scene = Scene(5, kernels, shortcut=(1, 3))
+    scene.network.reattach(scene.subscriber, 3)
+    scene.rest(2.0)
+    scene.network.kill(2)
+    for _ in range(5):
+        scene.publish()
+        scene.network.step()
+    scene.until(lambda: not scene.publisher.inflight)  # they are on disk at broker 1
+    scene.ask(1)
+    scene.until(lambda: scene.roaming(1).replicas.copies == 1)
+    scene.network.start(2)
+    scene.until(lambda: scene.subscriber.sent_to is not None)
+    scene.network.reattach(scene.subscriber, 1)
+    scene.judge()
+
+
+def test_a_session_that_is_fetched_by_a_third_broker_does_not_depend_on_what_its_copy_got() -> None:
+    """What the copy passes on is late, since that link is cut, and comes when the old broker has let go."""
+    scene = Scene(4, shortcut=(0, 3))
+    scene.network.reattach(scene.subscriber, 0)
+    scene.rest(2.0)
+    scene.ask(3)
+    scene.until(lambda: scene.roaming(3).replicas.copy_of("subscriber") is not None, publishes=True)
+    scene.network.cut((0, 3))
+    scene.network.reattach(scene.subscriber, 2)
+    for _ in range(10):
+        scene.publish()
+        scene.network.step()
+    scene.until(lambda: "subscriber" not in scene.roaming(0)._departed and scene.subscriber.is_connected)
+    scene.network.cut_wires.clear()
+    scene.judge()
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+def test_a_broker_that_a_client_has_left_is_responsible_for_what_still_comes_after_a_restart(kernels: bool) -> None:
+    """A broker is down, so that the new one is not served everywhere: events still go to the old one alone."""
+    scene = Scene(4, kernels)
+    scene.network.kill(0)
+    scene.network.reattach(scene.subscriber, 1)
+    scene.until(lambda: "subscriber" in scene.roaming(3)._departed)
+    scene.rest_of(1.0)
+    scene.network.kill(3)
+    writer = Steady("writer")
+    scene.network.attach(writer, 2)
+    scene.until(lambda: writer.is_connected)
+    for number in range(5):
+        scene.network.publish(writer, TOPIC, number, 2)
+        scene.network.step()
+    scene.count = 5
+    scene.until(lambda: not writer.inflight)
+    scene.network.start(3)
+    scene.rest_of(1.0)
+    assert "subscriber" in scene.roaming(3)._departed
+    scene.network.start(0)
+    scene.judge()
+    assert not scene.network.stores[3].rows("SELECT * FROM departed")  # type: ignore[union-attr]
+
+
+def test_a_client_that_comes_back_to_a_session_from_before_a_restart_keeps_its_subscriptions() -> None:
+    """There are several: they would be ended little by little, after the newer session has made them."""
+    scene = Scene(3, topics=4)
+    assert scene.roaming(1).directory_of("subscriber") == 1
+    scene.ask(1)
+    scene.until(lambda: scene.roaming(1).replicas.copy_of("subscriber") is not None, publishes=True)
+    scene.network.kill(2)
+    scene.network.reattach(scene.subscriber, 1)
+    scene.until(lambda: scene.subscriber.is_connected)
+    scene.publish()
+    scene.network.start(2)
+    scene.network.reattach(scene.subscriber, 2)
+    scene.until(lambda: scene.subscriber.is_connected, publishes=True)
+    scene.publish()
+    scene.judge()
+
+
+def test_a_parcel_that_is_passed_on_is_answered_when_the_last_one_has_it() -> None:
+    told: list[Got] = []
+    promise = Promise()
+    promise.wait()
+    parcels = Parcels(
+        1, lambda _, message: told.append(message), lambda _: b"", lambda *_: promise, lambda call: call()
+    )
+    for _ in range(2):  # the second time it is sent again
+        parcels.came(7, Parcel(1, 1, 0, b""))
+    assert told == []
+    promise.kept()
+    parcels.came(7, Parcel(1, 1, 0, b""))
+    assert told == [Got(1, 1)] * 2

@@ -10,7 +10,8 @@ import pytest
 from overstory.errors import RoutingError, UnknownTreeError, VersionError
 from overstory.filters import Filter, parse_filter
 from overstory.model.tables import STEINER
-from overstory.routing.messages import LATE, Held, Packed, Send, Subscribe, Unsubscribe
+from overstory.routing.messages import LATE, Echo, Flush, Held, Missing, Packed, Send, Subscribe, Unsubscribe
+from overstory.routing.moves import AGAIN
 from overstory.routing.policies import SUMMARIES, make_policy
 from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share, tree_shares
@@ -414,20 +415,63 @@ def test_a_subscription_that_was_served_in_parts_is_whole_again_in_a_plan_that_d
     assert deliveries(network, 0, 2, 7, 11) == [(0, 7), (1, 7)]
 
 
-def test_a_version_that_a_newer_one_has_replaced_elsewhere_does_not_come_back() -> None:
+def test_a_version_that_was_taken_back_when_a_newer_one_was_elsewhere_does_not_come_back() -> None:
     network = network_on(PATH, make_policy("active"))
-    for broker, version in ((0, 1), (2, 2), (0, 1)):
+    for broker, version in ((0, 1), (2, 2)):
         network.do(broker, network.routers[broker].subscribe(100 + broker, 7, version, TRUE))
         network.settle()
+    network.do(0, network.routers[0].unsubscribe(100, 7, 1))
+    network.do(0, network.routers[0].subscribe(100, 7, 1, TRUE))
+    network.settle()
     assert [sorted(router.state.homes) for router in network.routers.values()] == [[], [], [7]]
     assert deliveries(network, 0, 5) == [(0, 7)]
+
+
+@pytest.mark.parametrize("slice_", [1, 64])
+def test_while_neighbours_compare_nothing_goes_before_what_stands_in_its_place_has_come(slice_: int) -> None:
+    """A subscription was made anew elsewhere while a link was down: events that enter meanwhile find one of the two."""
+    network = Network(tree_shares(PATH), make_policy("active"), slice_=slice_)
+    network.do(1, network.routers[1].subscribe(101, 7, 1, TRUE))
+    network.settle()
+    down(network, 0, 1)
+    network.do(2, network.routers[2].subscribe(102, 7, 2, TRUE))
+    network.settle()
+    network.do(1, network.routers[1].unsubscribe(101, 7, 1))
+    network.settle()
+    up(network, 0, 1)
+    dice = random.Random(1)
+    for event in range(60):
+        network.publish(0, 100, event, {"x": 1})
+        for _ in range(2):
+            network.step(dice)
+    network.settle()
+    assert {event for event, _ in network.deliveries()} == set(range(60))
+    assert [key for _, key in network.routers[0].state.epochs[0].flows[LATE].entries] == [(7, 2)]
+
+
+def test_one_that_was_listed_and_has_gone_before_it_was_asked_for_is_not_waited_for() -> None:
+    network = network_on([(0, 1)], make_policy("active"))
+    down(network, 0, 1)
+    for id_ in (7, 8):
+        network.do(1, network.routers[1].subscribe(101, id_, 1, interval(id_, id_)))
+    up(network, 0, 1)
+    while not any(isinstance(message, Missing) for message in network.links[0, 1]):
+        network.deliver(network.busy()[0])
+    network.do(1, network.routers[1].unsubscribe(101, 7, 1))
+    network.settle()
+    flow = network.routers[0].state.epochs[0].flows[LATE]
+    assert ([key for _, key in flow.entries], flow.lacking) == ([(8, 1)], {})
 
 
 # Moves between flows
 
 
 def two_trees(
-    first: list[Link] = PATH, second: list[Link] = PATH, events: Filter = TRUE, rows: Mapping[int, Filter] | None = None
+    first: list[Link] = PATH,
+    second: list[Link] = PATH,
+    events: Filter = TRUE,
+    rows: Mapping[int, Filter] | None = None,
+    tells_served: bool = False,
 ) -> Network:
     """``rows`` are broker 1's, for the second."""
     shares = {
@@ -440,7 +484,72 @@ def two_trees(
         )
         for broker in (0, 1, 2)
     }
-    return Network(shares, make_policy("active"), lease=10)
+    return Network(shares, make_policy("active"), lease=10, tells_served=tells_served)
+
+
+def test_a_newer_version_stands_in_the_place_of_one_in_other_flows_without_a_gap() -> None:
+    """Events are under way to the older one in a flow that the newer one is not in. Each comes once."""
+    network = two_trees(tells_served=True)
+    network.do(0, network.routers[0].subscribe(100, 7, 1, TRUE))
+    network.settle()
+    network.do(0, network.routers[0].move(7, 1))
+    network.settle()
+    assert network.routers[0].state.homes[7].joined == {(0, 1)}
+    network.publish(2, 102, 1, {"x": 1})  # in flow 1
+    network.do(0, network.routers[0].subscribe(100, 7, 2, TRUE))
+    dice = random.Random(1)
+    for event in range(2, 30):
+        network.publish(2, 102, event, {"x": 1})
+        network.step(dice)
+    network.settle()
+    assert sorted(network.deliveries()) == [(event, 7) for event in range(1, 30)]
+    assert network.routers[0].state.homes[7].joined == {(0, LATE)}
+    assert [(flow, key) for _, flow in network.routers[2].state.flows() for _, key in flow.entries] == [
+        (network.routers[2].state.epochs[0].flows[LATE], (7, 2))
+    ]
+    assert not any(on_the_move(router) for router in network.routers.values())
+
+
+def test_one_that_ends_takes_its_older_version_with_it() -> None:
+    network = two_trees(tells_served=True)
+    network.do(0, network.routers[0].subscribe(100, 7, 1, TRUE))
+    network.settle()
+    network.do(0, network.routers[0].move(7, 1))
+    network.settle()
+    network.do(0, network.routers[0].subscribe(100, 7, 2, TRUE))
+    network.do(0, network.routers[0].unsubscribe(100, 7, 2))
+    network.settle()
+    assert not any(flow.entries for router in network.routers.values() for _, flow in router.state.flows())
+    assert not any(on_the_move(router) for router in network.routers.values())
+
+
+def test_a_flush_waits_for_a_broker_that_is_not_active_yet() -> None:
+    """Events that waited for it while it was away are sent when it is active, and may not come behind the echo."""
+    router = Router(1, make_policy("active"), incarnation=1)
+    for peer in (0, 2):
+        router.neighbour_up(peer)
+    router.install(tree_shares(PATH)[1])
+    flush = Flush(0, LATE, (7, 1, 1), (), 0)
+    assert router.receive(0, flush) == []
+    router.activate(0)
+    assert router.has_work
+    assert router.work() == [Send(2, flush)]
+    assert router.receive(2, Echo(0, LATE, (7, 1, 1))) == [Send(0, Echo(0, LATE, (7, 1, 1)))]
+
+
+def test_a_flush_whose_echo_is_lost_begins_again_by_itself() -> None:
+    network = Network(tree_shares(PATH), make_policy("active"))
+    network.do(0, network.routers[0].subscribe(100, 7, 1, TRUE))
+    network.settle()
+    network.do(0, network.routers[0].flush(7))
+    down(network, 1, 2)
+    network.settle()
+    up(network, 1, 2)
+    network.settle()
+    assert on_the_move(network.routers[0])
+    network.do(0, network.routers[0].tick(AGAIN + 1))
+    network.settle()
+    assert not any(on_the_move(router) for router in network.routers.values())
 
 
 def on_the_move(router: Router) -> bool:

@@ -31,7 +31,7 @@ from overstory.broker.pacing import Pace
 from overstory.broker.parcels import Got, Parcel, Parcels
 from overstory.broker.place import Place as Place
 from overstory.broker.pressure import LinkLimits
-from overstory.broker.promises import Promise, Promises, joined, runs_of
+from overstory.broker.promises import Promise, Promises, both, joined, runs_of
 from overstory.broker.retaining import Noted, Retaining
 from overstory.broker.roaming import KINDS, Roaming
 from overstory.broker.seen import Seen
@@ -134,7 +134,7 @@ class Fabric:
             Testament,
         ]
         self.codec: Codec[Any] = Codec([*get_args(messages.Message), *own, *kinds])
-        self.on: dict[type, Callable[[int, Any], None]] = {
+        self.on: dict[type, Callable[[int, Any], Promise | None]] = {
             Relay: self._relay,
             Retain: self._retain,
             RetainedSums: self._retained_sums,
@@ -357,13 +357,16 @@ class Fabric:
         elif relay.target not in self._everyone:
             raise LinkError(f"a message is for broker {relay.target}, which is not known")
 
-    def _unpacked(self, source: int, body: bytes) -> None:
-        """Messages of a broker that need not be a neighbour."""
+    def _unpacked(self, source: int, body: bytes) -> Promise | None:
+        """Messages of a broker that need not be a neighbour. Returns a promise if an event in them was passed on to
+        another broker, which does not have it yet."""
+        promise: Promise | None = None
         for message in self.codec.decode(body):
             handler = self.on.get(type(message))
             if handler is None or isinstance(message, Relay):
                 raise LinkError("a message was relayed that is only for neighbours")
-            handler(source, message)
+            promise = both(promise, handler(source, message))
+        return promise
 
     # What all brokers know
 

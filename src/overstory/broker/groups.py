@@ -115,7 +115,7 @@ class Groups:
         self.unsafe: Callable[[int], list[tuple[int, Message]]] = lambda _: []  # events that wait for a lost broker
         facts.on |= {MEMBER: self._member, HOME: self._home}
         facts.on_lost.append(self._lost)
-        self.on: dict[type, Callable[[int, Any], None]] = {
+        self.on: dict[type, Callable[[int, Any], Promise | None]] = {
             Copy: self._copy,
             Offer: self._offered,
             Take: self._take,
@@ -300,8 +300,7 @@ class Groups:
             return None
         client, broker = chosen
         if broker == self._me:
-            self._deliver(name, client, message)
-            return None
+            return self._deliver(name, client, message)
         return self._send(broker, Copy(name, client, *self._sealed(message)), message.qos)
 
     def _among(self, roster: Roster) -> list[Seat]:
@@ -334,25 +333,25 @@ class Groups:
             raise LinkError(f"an event of a group cannot be read: {str(error).splitlines()[0]}") from None
         return message if sent.left is None else msgspec.structs.replace(message, expires=self._state.now + sent.left)
 
-    def _offered(self, _: int, message: Offer) -> None:
-        self.offer(message.group, message.event, self._opened(message), message.without)
+    def _offered(self, _: int, message: Offer) -> Promise | None:
+        return self.offer(message.group, message.event, self._opened(message), message.without)
 
-    def _copy(self, _: int, message: Copy) -> None:
-        self._deliver(message.group, message.client, self._opened(message))
+    def _copy(self, _: int, message: Copy) -> Promise | None:
+        return self._deliver(message.group, message.client, self._opened(message))
 
-    def _deliver(self, name: str, client: int, message: Message) -> None:
-        """Gives an event to a member here, or, if its session has just gone, to where it is."""
+    def _deliver(self, name: str, client: int, message: Message) -> Promise | None:
+        """Gives an event to a member here, or, if its session has just gone, to where it is. Returns a promise if it is
+        not safe there yet."""
         group = self._state.groups.get(name)
         member = None if group is None else group.members.get(client)
         if member is not None:
             publishing.deliver_to_member(self._state, name, member, message)
-            return
+            return None
         slot = self._state.slots.by_client.get(client)
         holder = None if slot is None else self._state.slots.holders[slot]
         if isinstance(holder, Session) and holder.forward is not None:
-            publishing.hand_over(self._state, holder, Delivery(message, message.qos, False, group=name))
-        else:
-            self.offer(name, NO_EVENT, message, client)
+            return publishing.hand_over(self._state, holder, Delivery(message, message.qos, False, group=name))
+        return self.offer(name, NO_EVENT, message, client)
 
     def _offer_what_waits(self, name: str, home: int) -> None:
         """A group has a new home. What was not safe with one that is lost may be for it."""

@@ -15,7 +15,6 @@ import msgspec
 from overstory.broker import subscribing
 from overstory.broker.journal import Change
 from overstory.broker.message import Message
-from overstory.broker.replicas import Replicate
 from overstory.broker.session import FOR_EVER, RELEASED, Delivery, Session
 from overstory.broker.state import State
 from overstory.broker.subscribing import Wish
@@ -38,8 +37,8 @@ CREATE TABLE IF NOT EXISTS seen (entry INTEGER, event INTEGER, flows BLOB, PRIMA
 CREATE TABLE IF NOT EXISTS got (entry INTEGER, event INTEGER, subscription INTEGER,
     PRIMARY KEY (entry, event, subscription)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS moves (session INTEGER PRIMARY KEY, kind TEXT, broker INTEGER, number INTEGER);
-CREATE TABLE IF NOT EXISTS copies (client_id TEXT PRIMARY KEY, home INTEGER, number INTEGER, version INTEGER,
-    session BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS departed (client_id TEXT PRIMARY KEY, heir INTEGER, version INTEGER, session BLOB)
+    WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spool (key INTEGER PRIMARY KEY, peer INTEGER, body BLOB);
 CREATE TABLE IF NOT EXISTS retained (topic TEXT PRIMARY KEY, message BLOB) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS epochs (number INTEGER PRIMARY KEY, package BLOB);
@@ -62,8 +61,8 @@ STATEMENTS = {
     "ungot": ("DELETE FROM got WHERE entry = ? AND event = ?",),
     "move": ("INSERT OR REPLACE INTO moves VALUES (?, ?, ?, ?)",),
     "unmove": ("DELETE FROM moves WHERE session = ?",),
-    "copy": ("INSERT OR REPLACE INTO copies VALUES (?, ?, ?, ?, ?)",),
-    "uncopy": ("DELETE FROM copies WHERE client_id = ?",),
+    "depart": ("INSERT OR REPLACE INTO departed VALUES (?, ?, ?, ?)",),
+    "undepart": ("DELETE FROM departed WHERE client_id = ?",),
     "released": ("DELETE FROM received WHERE session = ? AND packet_id = ?",),
     "spool": ("INSERT INTO spool VALUES (?, ?, ?)",),
     "unspool": ("DELETE FROM spool WHERE key = ?",),
@@ -148,8 +147,8 @@ def recall_network(state: State, store: Store) -> None:
         "SELECT client_id, kind, broker, moves.number FROM moves JOIN sessions ON session = sessions.number"
     ):
         state.fabric.roaming.recall(*row)
-    for client_id, home, number, version, session in store.rows("SELECT * FROM copies"):
-        state.fabric.roaming.replicas.recall_copy(home, Replicate(client_id, number, version, session))
+    for row in store.rows("SELECT client_id, heir, version, session FROM departed"):
+        state.fabric.roaming.recall_departed(*row)
     for (event,) in store.rows("SELECT event FROM received WHERE handed"):
         state.fabric.seen.handed(event)
     for topic, time, broker in store.rows("SELECT topic, time, broker FROM stamps ORDER BY time"):

@@ -67,7 +67,6 @@ class Moving:
         self._came: set[str] = set()
         self._follows: set[str] = set()  # clients here that say that they go where they are sent
         self._ready: set[int] = set()  # subscriptions that are served here, and may go on to their flows
-        self._flows: dict[int, tuple[int, ...]] = {}  # of those of clients that stayed, where they were before
         self._filled = self._looked = 0.0
         self._may = 0.0  # clients that may be asked now
         self.leaves = False  # whether this broker is left for good
@@ -75,7 +74,6 @@ class Moving:
         self.went = 0  # clients that have gone where they were asked to go
         fabric.epochs.on_used.append(self._begin)
         fabric.roaming.replicas.on_answer = self._copied
-        fabric.roaming.replicas.on_back = self._back
         fabric.roaming.on_left = self._left
 
     def _begin(self) -> None:
@@ -86,7 +84,6 @@ class Moving:
         self._stayed.clear()
         self._came.clear()
         self._ready.clear()
-        self._flows.clear()
         expected = self._expected
         self._ready |= {id_ for id_ in expected if id_ in self._state.subscriptions}
 
@@ -280,11 +277,6 @@ class Moving:
         if subscription in self._expected and not self._state.is_elsewhere(subscription):
             self._ready.add(subscription)
 
-    def _back(self, subscription: int, flows: tuple[int, ...]) -> None:
-        """A subscription of a client that stays is late, and was in these flows before."""
-        self._flows[subscription] = flows
-        self._ready.add(subscription)
-
     def _go_on(self) -> None:
         """Moves all subscriptions that are ready to the flows that the plan has for them."""
         ready, self._ready = self._ready, set()
@@ -293,7 +285,6 @@ class Moving:
                 self._ready.add(id_)
             elif id_ in self._state.subscriptions and id_ not in self._state.unserved:
                 try:
-                    flows = self._expected.get(id_) or self._flows.pop(id_, ())
-                    self._state.act(self._state.router.move(id_, *flows))
+                    self._state.act(self._state.router.move(id_, *self._expected.get(id_, ())))
                 except RoutingError as error:
                     self._state.log("stays_late", subscription=id_, reason=str(error))

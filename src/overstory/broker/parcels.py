@@ -1,6 +1,7 @@
 """Messages to other brokers that must not be lost, whoever on the way dies: each is kept until its receiver has it.
 
-1. A parcel is kept here until the receiver says that it has done what it says, its disk included.
+1. A parcel is kept here until the receiver says that it has done what it says, its disk included. A receiver that
+   passes it on to another broker says so when that one has it.
 2. When a broker has restarted, parcels that nobody has answered are sent again: it may have been on their way. The
    receiver does nothing twice.
 3. When the receiver is lost, what somebody else may have is given back (``take_back``).
@@ -43,6 +44,7 @@ class Heard(msgspec.Struct):
     incarnation: int
     floor: int = 0
     numbers: set[int] = msgspec.field(default_factory=set)
+    pending: set[int] = msgspec.field(default_factory=set)  # those that were passed on, and are not safe there yet
 
 
 class Parcels:
@@ -53,10 +55,11 @@ class Parcels:
         incarnation: int,
         tell: Callable[[int, Any], None],
         pack: Callable[[Any], bytes],
-        done: Callable[[int, bytes], None],
+        done: Callable[[int, bytes], Promise | None],
         safe: Callable[[Callable[[], None]], None],
     ) -> None:
-        """``done`` does what a parcel says; ``safe`` calls a function once that is on disk."""
+        """``done`` does what a parcel says. It returns a promise if it has passed it on to another broker, which does
+        not have it yet. ``safe`` calls a function once that is on disk."""
         self.incarnation, self._tell, self._pack, self._done, self._safe = incarnation, tell, pack, done, safe
         self._kept: dict[int, dict[int, Kept]] = {}  # by receiver and number
         self._next: dict[int, int] = {}
@@ -102,9 +105,21 @@ class Parcels:
         if parcel.floor > heard.floor:
             heard.floor = parcel.floor
             heard.numbers = {number for number in heard.numbers if number >= parcel.floor}
+        if parcel.number in heard.pending:
+            return  # it is answered once it is done
+        promise = None
         if parcel.number >= heard.floor and parcel.number not in heard.numbers:
             heard.numbers.add(parcel.number)
-            self._done(broker, parcel.body)
+            promise = self._done(broker, parcel.body)
+        if promise is None:
+            self._answer(broker, heard, parcel)
+        else:
+            heard.pending.add(parcel.number)
+            promise.then(lambda: self._answer(broker, heard, parcel))
+
+    def _answer(self, broker: int, heard: Heard, parcel: Parcel) -> None:
+        """Says that a parcel was done, once that is on disk."""
+        heard.pending.discard(parcel.number)
         self._safe(lambda: self._tell(broker, Got(parcel.incarnation, parcel.number)))
 
     def got(self, broker: int, answer: Got) -> None:

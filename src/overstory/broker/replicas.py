@@ -3,19 +3,21 @@
 *Home* is the broker that has a client, *foreign* the one that it is to go to.
 
 1. Home sends a copy (``Replicate``). Foreign makes the subscriptions, in the late flow, under a higher version. Home
-   may get no more events then, so foreign passes on to it what comes. Home remembers from now on which events the
-   client got, and drops what comes both ways. Once the whole network serves the subscriptions, foreign says so
-   (``Replicated``).
+   keeps its own, so it gets every event. What comes to foreign is passed on to home as well, and kept until home has
+   it: home may die without a disk. Home remembers from now on which events the client got, and drops what it has. Once
+   the whole network serves the subscriptions, foreign says so (``Replicated``).
 2. Home asks the client to go, and hands the session over (``Hand``): subscriptions, messages in flight and waiting,
    packet identifiers, and the events that the client got. From now on each of the two keeps what comes, and passes it
    on to the other, which drops what it has. So both have everything.
 3. If the client connects to foreign, the directory gives foreign the version that follows home's. Then nobody has had
    the session in between, and foreign goes on with it at once; home is told (``Adopted``). Under any other version the
    session is fetched, as for a client that nobody expected (``roaming``).
-4. If the client comes back, or foreign does not answer in time, home makes the subscriptions again, under a still
-   higher version. Once they are served, foreign drops its copy (``Drop``), and says so (``Dropped``). If the session
-   ends, or is fetched by a third broker, the copy is dropped, too. After ``KEPT`` seconds foreign drops it by itself:
-   home may have died.
+4. If the client comes back, or foreign does not answer in time, foreign drops its copy (``Drop``), and says so
+   (``Dropped``). If the session ends, or is fetched by a third broker, the copy is dropped, too. After ``KEPT`` seconds
+   foreign drops it by itself: home may have died.
+
+Until foreign owns the session, home depends on nothing that foreign has: its subscriptions are served all the time, and
+what is acknowledged is on its disk. So a copy can be lost or dropped at any moment.
 
 Members of shared groups are made only when the client is there: a group gives each event to one member.
 """
@@ -28,10 +30,9 @@ import msgspec
 from overstory.broker import publishing, subscribing
 from overstory.broker.packed import Packed, Wanted, packed, restore_messages, unpacked
 from overstory.broker.promises import Promise
-from overstory.broker.session import Delivery, Session, Subscription
+from overstory.broker.session import Delivery, Session
 from overstory.broker.state import State
 from overstory.broker.subscribing import Wish
-from overstory.routing.messages import LATE
 from overstory.wire.topics import read_filter
 
 COPIED = "copied"  # a session on disk that is copied elsewhere
@@ -111,9 +112,8 @@ class Original(msgspec.Struct):
     number: int
     session: Session
     until: float
-    flows: dict[int, tuple[int, ...]]  # of the active epoch, by subscription, that it was in
     is_handed: bool = False
-    unserved: set[int] | None = None  # of a session that stays: its subscriptions that are not served again yet
+    is_dropped: bool = False  # the client stays: foreign was told to drop its copy
 
 
 class Calming(msgspec.Struct):
@@ -143,7 +143,6 @@ class Replicas:
         self._originals: dict[str, Original] = {}
         self._calming: dict[str, Calming] = {}
         self.on_answer: Callable[[str, bool], None] | None = None  # told of each client whose copy is ready, or refused
-        self.on_back: Callable[[int, tuple[int, ...]], None] | None = None  # told of flows that one was in, and is late
         self.on: dict[type, Callable[[int, Any], None]] = {
             Replicate: self._replicate,
             Replicated: self._replicated,
@@ -163,8 +162,7 @@ class Replicas:
         """Copies a session to another broker, and remembers from now on which events the client gets."""
         state, session = self._state, self._state.sessions[client]
         self._numbers += 1
-        flows = {one.number: self._flows_of(one.number) for one in session.subscriptions.values() if one.group is None}
-        self._originals[client] = Original(foreign, self._numbers, session, state.now + KEPT, flows)
+        self._originals[client] = Original(foreign, self._numbers, session, state.now + KEPT)
         session.settle()
         session.remember()
         if session.is_kept:
@@ -178,16 +176,6 @@ class Replicas:
         original = self._originals.get(replicate.client)
         if original is not None and (original.foreign, original.number) == (foreign, replicate.number):
             self._tell(foreign, replicate)
-
-    def _flows_of(self, number: int) -> tuple[int, ...]:
-        """The flows of the active epoch that a subscription is in, if it is not late."""
-        router = self._state.router.state
-        home = router.homes.get(number)
-        return (
-            ()
-            if home is None
-            else tuple(flow for epoch, flow in home.joined if epoch == router.active and flow != LATE)
-        )
 
     def _used_version(self, session: Session) -> None:
         """A copy has subscriptions under the version that follows: nobody else may use that one again."""
@@ -223,53 +211,26 @@ class Replicas:
             original.session.tee = None
 
     def stay(self, client: str) -> None:
-        """The client stays: its subscriptions are made here again, and then the copy is not needed."""
+        """The client stays: the copy is not needed."""
         original = self._originals.get(client)
-        if original is None or original.unserved is not None:
-            return
-        state, session = self._state, original.session
-        session.tee = None
-        original.unserved = set()
-        for made in session.subscriptions.values():
-            if made.group is None and not self._is_planned(made):
-                made.version += session.copies + 1
-                subscribing.enter(state, session, made)
-                if session.is_kept:  # else it would come back under an older version, which nobody listens to
-                    subscribing.note(state, session, made)
-                if made.number in state.unserved:
-                    original.unserved.add(made.number)
-        self._drop_if_served(client, original)
-
-    def _is_planned(self, made: Subscription) -> bool:
-        """Whether a subscription is still in flows of the plan in use, which no copy was in."""
-        home = self._state.router.state.homes.get(made.number)
-        return home is not None and home.version == made.version and bool(self._flows_of(made.number))
-
-    def outdo_copy(self, session: Session) -> None:
-        """Makes the subscriptions of a session that was copied under versions that the copy has not used. Else events
-        that wait for this broker, and come after the news of the copy, would not be for the session. (Those in flows of
-        a plan need not be made again: no copy was in them.)"""
-        homes = self._state.router.state.homes
-        for made in session.subscriptions.values():
-            home = homes.get(made.number) if made.group is None else None
-            if home is not None and all(flow == LATE for _, flow in home.joined):
-                made.version += session.copies + 1
-                subscribing.enter(self._state, session, made)
+        if original is not None and not original.is_dropped:
+            original.session.tee = None
+            original.is_dropped = True
+            self._tell(original.foreign, Drop(client, original.number))
 
     def recall(self, client: str, foreign: int, number: int) -> None:
         """A session here was copied to another broker when this one went down. It stays here."""
         session = self._state.sessions[client]
-        self._originals[client] = Original(foreign, number, session, self._state.now + KEPT, {}, is_handed=True)
+        self._originals[client] = Original(foreign, number, session, self._state.now + KEPT, is_handed=True)
         self.stay(client)
 
     def restarted(self, broker: int) -> None:
-        """A broker has started, and its copies are no good any more: their clients stay here. It may have a copy on its
-        disk, for which events have waited: what it passes on is taken until it has dropped the copy."""
+        """A broker has started, and has no copies any more: their clients stay here."""
         for client, original in list(self._originals.items()):
-            if original.foreign == broker and original.unserved is None:
+            if original.foreign == broker and not original.is_dropped:
                 self.stay(client)
             elif original.foreign == broker:
-                self._drop_if_served(client, original)
+                self._tell(broker, Drop(client, original.number))
 
     def end(self, client: str, session: Session | None = None) -> None:
         """The session has ended, or this one has gone elsewhere: the copy is not needed."""
@@ -278,13 +239,6 @@ class Replicas:
             del self._originals[client]
             original.session.tee = None
             self._tell(original.foreign, Drop(client, original.number))
-
-    def _drop_if_served(self, client: str, original: Original) -> None:
-        if original.unserved is not None and not original.unserved:
-            self._tell(original.foreign, Drop(client, original.number))
-            for number, flows in original.flows.items():
-                if flows and not self._flows_of(number) and self.on_back is not None:
-                    self.on_back(number, flows)
 
     def _dropped(self, broker: int, message: Dropped) -> None:
         original = self._originals.get(message.client)
@@ -308,7 +262,7 @@ class Replicas:
         self._calming[session.client_id] = Calming(session, set(numbers), self._state.now + CALM)
         for number in sorted(numbers):
             if not router.is_on_its_way(number):
-                self._state.act(router.flush(number, late=True))
+                self._state.act(router.flush(number))
         self._end_if_calm(session.client_id)
 
     def flushed(self, number: int) -> None:
@@ -336,7 +290,7 @@ class Replicas:
         original = self._originals.get(message.client)
         if original is None or (original.foreign, original.number) != (broker, message.number):
             return
-        if original.is_handed or original.unserved is not None:
+        if original.is_handed or original.is_dropped:
             return
         if not message.accepts:
             self._close(message.client)
@@ -355,25 +309,11 @@ class Replicas:
         if is_full or is_here or not self._may_come(client):
             self._tell(broker, Replicated(client, message.number, False))
             return
-        state.journal.note("copy", client, broker, message.number, message.version, message.session)
-        self._answer(client, self._make(broker, message, content))
-
-    def _make(self, home: int, message: Replicate, content: Packed) -> Copy:
-        """Makes a copy that passes on to home what comes."""
-        client, state = message.client, self._state
         session = Session(client, content.number, state.house)
-        copy = Copy(home, message.number, message.version, session, set(), state.now + KEPT)
+        copy = self._copies[client] = Copy(broker, message.number, message.version, session, set(), state.now + KEPT)
         session.forward = lambda delivery: self._before_hand(client, copy, delivery)
-        self._copies[client] = copy
         self._subscribe(copy, content)
-        return copy
-
-    def recall_copy(self, home: int, message: Replicate) -> None:
-        """A copy of another broker's session was here when this broker went down. Events that have waited for this
-        broker since are for it: it passes them on to home until home has it dropped."""
-        content = unpacked(message.session)
-        if message.client not in self._state.sessions and content.number not in self._state.slots.by_client:
-            self._make(home, message, content)
+        self._answer(client, copy)
 
     def _subscribe(self, copy: Copy, content: Packed) -> None:
         """Makes the subscriptions of a copy that are not made yet, and takes back those that are no more."""
@@ -404,11 +344,6 @@ class Replicas:
             if number in copy.unserved:
                 copy.unserved.discard(number)
                 self._answer(client, copy)
-                return
-        for client, original in self._originals.items():
-            if original.unserved is not None and number in original.unserved:
-                original.unserved.discard(number)
-                self._drop_if_served(client, original)
                 return
 
     def _handed(self, broker: int, message: Hand) -> None:
@@ -463,7 +398,6 @@ class Replicas:
         if not copy.is_whole or is_full or copy.home != home or copy.version + 1 != version:
             return None
         del self._copies[client]
-        self._state.journal.note("uncopy", client)
         for one in copy.shared:
             self._restore(copy, one)
         copy.session.expiry, copy.session.tee = copy.expiry, None
@@ -485,7 +419,6 @@ class Replicas:
         copy = self._copies.pop(client, None)
         if copy is None:
             return
-        self._state.journal.note("uncopy", client)
         self._state.fabric.seen.unlearn(copy.session.numbers)
         for name in list(copy.session.subscriptions):
             subscribing.remove(self._state, copy.session, name)

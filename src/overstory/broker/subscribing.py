@@ -181,8 +181,9 @@ def remove(state: State, session: Session, name: str) -> None:
         state.journal.note("unsubscribe", gone.number)
     if gone.group is None:
         state.act(state.router.unsubscribe(session.number, gone.number, gone.version))
-        del state.subscriptions[gone.number]
-        state.unserved.discard(gone.number)
+        if state.subscriptions.get(gone.number) is gone:  # else a newer session of the client has it
+            del state.subscriptions[gone.number]
+            state.unserved.discard(gone.number)
         return
     group = state.groups[gone.group]
     group.members.pop(session.number, None)

@@ -15,6 +15,8 @@ advertisements are named by (id, version).
    to nothing.
 7. An entry that its neighbour no longer stands by is *void*. It goes when its turn comes (``work``), or when the
    neighbour says something else under its name; it stays if the neighbour says the same again.
+8. Where two neighbours compare what they know, no void entry goes before all entries that are missing here have come.
+   One of these may stand in its place, such as a newer version: in between events would find neither.
 """
 
 from collections import deque
@@ -55,6 +57,16 @@ class Advertisement(NamedTuple):
     renewed: float  # when its lease was last renewed
 
 
+class Lacking:
+    """What a neighbour stands by and is missing here, while the two compare what they know."""
+
+    __slots__ = ("is_listed", "keys")
+
+    def __init__(self) -> None:
+        self.keys: set[Key] = set()
+        self.is_listed = False  # the neighbour has listed all that it stands by
+
+
 class Flow:
     """One flow at one broker: its advertisements, its entries, and an outlet for each neighbour that is up."""
 
@@ -84,6 +96,7 @@ class Flow:
         # Neighbours that have restarted and have not settled since: their void entries still count, or events would be
         # dropped that somebody behind them wants
         self.unsettled: set[int] = set()
+        self.lacking: dict[int, Lacking] = {}  # by neighbour; while there is any, its void entries still count
         self._ended, self._unadvertised = ended, unadvertised
         self._announced = Digest()  # all advertisements
         self._advertised_from: dict[int, Leases] = {}  # those of them that a hop has sent
@@ -116,7 +129,35 @@ class Flow:
     @property
     def has_void(self) -> bool:
         """Whether there are entries to be removed."""
-        return any(void and peer not in self.unsettled for peer, void in self.void.items())
+        return any(void and self.may_remove_void(peer) for peer, void in self.void.items())
+
+    def may_remove_void(self, peer: int) -> bool:
+        """Whether all is known here that may stand in the place of a neighbour's void entries."""
+        return peer not in self.unsettled and peer not in self.lacking
+
+    def compares(self, peer: int, differs: bool) -> None:
+        """A neighbour begins to compare what it stands by with what is known here."""
+        if differs:
+            self.lacking[peer] = Lacking()
+        elif self.lacking.pop(peer, None) is not None:
+            self.working.add(self.share.number)
+
+    def listed_all(self, peer: int) -> None:
+        """A neighbour has listed all that was asked for. What is missing here will come."""
+        if peer in self.lacking:
+            self.lacking[peer].is_listed = True
+            self._lack_no_more(peer, None)
+
+    def _lack_no_more(self, peer: int, key: Key | None) -> None:
+        """A missing subscription has come, or has ended. If it was the last one, void entries may go."""
+        lacking = self.lacking.get(peer)
+        if lacking is None:
+            return
+        if key is not None:
+            lacking.keys.discard(key)
+        if lacking.is_listed and not lacking.keys:
+            del self.lacking[peer]
+            self.working.add(self.share.number)
 
     def _make_void(self, peer: int, keys: Iterable[Key]) -> None:
         """A neighbour no longer stands by these subscriptions."""
@@ -275,6 +316,7 @@ class Flow:
         del self.void[hop][key]
         self.heard[hop].keys.add(key)
         self.entries[hop, key] = known._replace(renewed=now)
+        self._lack_no_more(hop, key)
         return True
 
     def subscribe(
@@ -308,6 +350,7 @@ class Flow:
         self.entries[hop, key] = entry
         if hop in self.heard:
             self.heard[hop].keys.add(key)
+            self._lack_no_more(hop, key)
         else:
             self.own.add(key)
 
@@ -315,6 +358,7 @@ class Flow:
         if hop in self.heard:
             self.heard[hop].keys.discard(key)
             self.void[hop].pop(key, None)
+            self._lack_no_more(hop, key)
         else:
             self.own.discard(key)
         return self.entries.pop((hop, key), None)
@@ -397,6 +441,9 @@ class Flow:
         for peer in sorted(self.unsettled):
             if all(self.entries[peer, key].renewed < old for key in self.void[peer]):
                 self.settled(peer)
+        for peer in sorted(self.lacking):
+            if all(self.entries[peer, key].renewed < old for key in self.void[peer]):
+                del self.lacking[peer]
         self.stale.extend((peer, bucket) for peer, leases in self.heard.items() for bucket in leases.unconfirmed(old))
         if self.stale:
             self.working.add(self.share.number)
@@ -425,6 +472,8 @@ class Flow:
         """
         known = self.heard[hop].keys.bucket(bucket)
         missing = [key for key in keys - known if not self._has_ended(hop, key)]
+        if hop in self.lacking:
+            self.lacking[hop].keys.update(missing)
         self._make_void(hop, sorted(known - keys))
         self.heard[hop].confirm_bucket(bucket, now)
         return tuple(sorted(missing))

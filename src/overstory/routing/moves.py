@@ -22,13 +22,21 @@ many have come, and says how many it has sent to the host. In step 2 the probe g
 another one goes through the tree of the flow above, behind the summary of the region.
 
 A subscription that another broker has taken over, under a higher version, is *flushed* before it ends here: all flows
-that it is in, but the late one. The newer version is in the late flow, and what the older one gets there has come
-before the host hears of the newer one. After the flushes, no event comes that the newer version can have missed.
+that it is in. Whoever asks for that knows that the whole network serves the newer version (``service``). So after the
+flushes no event comes that the newer version can have missed.
 
-If a link fails, the echoes that were to come over it are lost. An attempt that has not ended within two leases is given
-up, and its step begins again; events that were counted and did not come by then were lost. The host still remembers the
-events that the subscription got meanwhile. A neighbour that has been away for two leases is waited for no longer: its
-events from before have come or are lost, and when it comes back it is told everything first.
+A newer version at the same broker is in the late flow. The *older* one stays in its other flows until the whole network
+serves the newer one, and these flows are flushed: events may be under way in them, or wait in them for a broker that is
+down, that never enter the late flow.
+
+A flush never overtakes events. Links keep their order, but for one case: events wait for a neighbour that has restarted
+until it is active, and messages do not. So a broker that is not active yet leaves flushes for later.
+
+If a link fails, the echoes that were to come over it are lost. An attempt whose echoes have not come within ``AGAIN``
+seconds, or two leases, begins again. Steered events that were counted, and have not come within ``LOST`` seconds, or
+two leases, were lost, or had come before the host restarted: they are waited for no longer. The host still remembers
+the events that the subscription got meanwhile. A neighbour that has been away for two leases is waited for no longer:
+its events from before have come or are lost, and when it comes back it is told everything first.
 """
 
 from itertools import combinations
@@ -43,21 +51,22 @@ from overstory.routing.epoch import Epoch
 from overstory.routing.frames import Frames, Routed
 from overstory.routing.messages import LATE, Attempt, Echo, Flush, Flushed, Key, Output, Probe, Send
 from overstory.routing.regions import above
-from overstory.routing.state import State
+from overstory.routing.state import Home, State
 from overstory.routing.table import NONE
 
 Move = tuple[int, Key]  # the epoch, the subscription
 Round = tuple[int, Attempt, int]  # the epoch, the attempt, the flow that is flushed
 
 
-LAST = 4
+LAST, OLDER = 4, 5
+AGAIN, LOST = 10.0, 30.0  # seconds
 
 
 class Moving(msgspec.Struct):
     """A subscription on the move, as its host knows it."""
 
     targets: tuple[int, ...]  # the flows that the subscription moves to
-    step: int = 1  # of the three above; LAST: it is flushed before it ends
+    step: int = 1  # of the three above; LAST: it is flushed before it ends; OLDER: so is this version of it
     attempt: int = 0
     since: float = 0.0  # when the attempt began
     flushing: set[int] = msgspec.field(default_factory=set)  # flows whose echoes have not all come
@@ -65,11 +74,12 @@ class Moving(msgspec.Struct):
     expected: dict[int, dict[int, int]] = msgspec.field(default_factory=dict)
     # The events that the subscription has got, by publishing broker and number
     seen: set[tuple[int, int]] = msgspec.field(default_factory=set)
+    older: Home | None = None  # the version that leaves these flows
 
     @property
     def probed(self) -> tuple[int, ...]:
         """The flows whose probes have to come before a broker answers a flush of the late flow."""
-        return () if self.step == LAST else self.targets
+        return () if self.step >= LAST else self.targets
 
 
 class PendingFlush(msgspec.Struct):
@@ -94,11 +104,18 @@ class Moves:
         self._moving: dict[Move, Moving] = {}
         self._flushes: dict[Round, PendingFlush] = {}
         self._probed: dict[tuple[int, Attempt, int], float] = {}  # when the probe of each attempt and flow came
+        self._early: list[tuple[int, Flush]] = []  # flushes that came before this broker was active
 
     @property
     def is_moving(self) -> bool:
         """Whether a subscription whose host this broker is is on the move."""
         return bool(self._moving)
+
+    @property
+    def drops_repeats(self) -> bool:
+        """Whether a subscription may get an event in two of its flows now: the second copy is dropped (``once``). One
+        that is only flushed gets each event in one flow."""
+        return any(map(_may_repeat, self._moving.values()))
 
     def start(self, id_: int, targets: tuple[int, ...]) -> list[Output]:
         """Starts to move a subscription to other flows, or tries the present step again if the move has started."""
@@ -119,24 +136,58 @@ class Moves:
         """Whether a subscription moves to other flows, or is being flushed."""
         return any(key[0] == id_ for _, key in self._moving)
 
-    def flush(self, id_: int, late: bool) -> list[Output]:
-        """Flushes all flows that a subscription is in, with the late one or without. ``Flushed`` follows."""
+    def flush(self, id_: int) -> list[Output]:
+        """Flushes all flows that a subscription is in, and those that older versions of it are in. ``Flushed``
+        follows."""
         state = self._state
         home = state.homes.get(id_)
         if home is None:
             return []
-        key, outputs = (id_, home.version), list[Output]()
-        flows: dict[int, set[int]] = {}
-        for number, flow in home.joined:
-            if (late or flow != LATE) and number in state.epochs:
-                flows.setdefault(number, set()).add(flow)
-        for number, joined in sorted(flows.items()):
+        key = (id_, home.version)
+        for number, joined in sorted(_by_epoch(home, state).items()):
             moving = self._moving.setdefault((number, key), Moving(()))
-            moving.targets, moving.step = tuple(sorted(joined)), LAST
-        for number in sorted(flows):
-            if (number, key) in self._moving:
-                outputs += self._begin((number, key))
-        return outputs if flows else [Flushed(key)]
+            moving.targets, moving.step = joined, LAST
+        moves = sorted(move for move in self._moving if move[1][0] == id_)
+        outputs = [output for move in moves if move in self._moving for output in self._begin(move)]
+        return outputs if moves else [Flushed(key)]
+
+    def replaced(self, id_: int, older: Home) -> list[Output]:
+        """A subscription here has a newer version, which is in the late flow. The older one leaves that flow at once,
+        and the others once the newer one is served (``served``)."""
+        state = self._state
+        outputs = [
+            output
+            for number, flow in sorted(older.joined)
+            if flow == LATE and number in state.epochs
+            for output in state.leave(number, flow, id_, older)
+        ]
+        for number, flows in sorted(_by_epoch(older, state).items()):
+            move = (number, (id_, older.version))
+            seen = self._moving[move].seen if move in self._moving else set()
+            self._moving[move] = Moving(flows, OLDER, since=float("inf"), seen=seen, older=older)
+        return outputs
+
+    def served(self, id_: int) -> list[Output]:
+        """The whole network serves the newest version of a subscription: the flows of older ones are flushed."""
+        moves = [move for move, moving in self._moving.items() if move[1][0] == id_ and moving.step == OLDER]
+        return [output for move in moves if move in self._moving for output in self._begin(move)]
+
+    def end_older(self, id_: int) -> list[Output]:
+        """A subscription has ended: so have the older versions of it."""
+        moves = [move for move, moving in self._moving.items() if move[1][0] == id_ and moving.step == OLDER]
+        return [output for move in moves for output in self._leave(move)]
+
+    def _leave(self, move: Move) -> list[Output]:
+        """An older version leaves its flows."""
+        moving, (number, (id_, _)) = self._moving.pop(move), move
+        assert moving.older is not None
+        outputs = [output for flow in moving.targets for output in self._state.leave(number, flow, id_, moving.older)]
+        return outputs + self._flushed_if_last(move)
+
+    def _flushed_if_last(self, move: Move) -> list[Output]:
+        """The output that says that a subscription is flushed, unless another flush of it is under way."""
+        id_, version = move[1]
+        return [] if self.is_on_its_way(id_) else [Flushed((id_, version))]
 
     def _check(self, number: int, id_: int, wanted: Filter, targets: tuple[int, ...]) -> None:
         """Raises a ``RoutingError`` if these flows of the epoch cannot serve a subscription, each event once."""
@@ -179,10 +230,11 @@ class Moves:
         """Ends the present step and begins the next one, if there is one."""
         moving, (number, key) = self._moving[move], move
         home = self._state.homes.get(key[0])
+        if moving.step == OLDER:
+            return self._leave(move)
         if moving.step >= 3 or home is None or home.version != key[1]:  # over, or the subscription has gone
             del self._moving[move]
-            is_last = moving.step == LAST and not any(one[1] == key for one in self._moving)
-            return [Flushed(key)] if is_last else []
+            return self._flushed_if_last(move) if moving.step == LAST else []
         outputs: list[Output] = []
         if moving.step == 1:
             epoch = self._state.epochs[number]
@@ -224,6 +276,9 @@ class Moves:
 
     def receive(self, peer: int, message: Flush | Probe | Echo) -> list[Output]:
         """Handles a neighbour's message about a move."""
+        if isinstance(message, Flush) and self._state.active is None:
+            self._early.append((peer, message))
+            return []
         if isinstance(message, Flush):
             return self._flush(peer, message)
         return self._probe(peer, message) if isinstance(message, Probe) else self._echo(peer, message)
@@ -232,7 +287,8 @@ class Moves:
         """The decision without events that a subscription on the move has got before."""
         if not self._moving or not len(routed.delivered):
             return routed
-        seen = {key[0]: moving.seen for (epoch, key), moving in self._moving.items() if epoch == frames.epoch}
+        mine = [(key[0], moving) for (epoch, key), moving in self._moving.items() if epoch == frames.epoch]
+        seen = {id_: moving.seen for id_, moving in mine if _may_repeat(moving)}
         kept = np.ones(len(routed.delivered), np.bool_)
         pairs = zip(routed.delivered_frames.tolist(), routed.delivered.tolist(), strict=True)
         for place, (frame, id_) in enumerate(pairs):
@@ -260,17 +316,45 @@ class Moves:
         flows = [served for served, keep in zip(routed.flows, needed.tolist(), strict=True) if keep]
         return routed._replace(frames=routed.frames[needed], peers=routed.peers[needed], flows=flows)
 
+    @property
+    def has_early(self) -> bool:
+        """Whether there are flushes to be passed on that came before this broker was active."""
+        return bool(self._early) and self._state.active is not None
+
+    def pass_early_on(self) -> list[Output]:
+        """Passes on the flushes that came before this broker was active."""
+        early, self._early = self._early, []
+        known = [(peer, flush) for peer, flush in early if flush.epoch in self._state.epochs]
+        return [output for peer, flush in known for output in self._flush(peer, flush)]
+
     def down(self, peer: int) -> None:
         """A neighbour is down: flushes that it sent, or that wait for its echo, are forgotten."""
+        self._early = [one for one in self._early if one[0] != peer]
         self._flushes = {
             round_: flush for round_, flush in self._flushes.items() if peer != flush.peer and peer not in flush.missing
         }
 
-    def forget(self, number: int) -> None:
-        """An epoch was retired: the moves in it are forgotten."""
+    def forget(self, number: int) -> list[Output]:
+        """An epoch was retired: the moves in it are forgotten. No event of it comes any more, so they were flushed."""
+        gone = {move: moving for move, moving in self._moving.items() if move[0] == number}
         self._moving = {move: moving for move, moving in self._moving.items() if move[0] != number}
         self._flushes = {round_: flush for round_, flush in self._flushes.items() if round_[0] != number}
         self._probed = {probe: since for probe, since in self._probed.items() if probe[0] != number}
+        return [output for move in gone if gone[move].step >= LAST for output in self._flushed_if_last(move)]
+
+    def try_again(self) -> list[Output]:
+        """Begins attempts again that have taken too long: perhaps a link has failed, and took an echo with it."""
+        now, outputs = self._state.now, list[Output]()
+        for move, moving in list(self._moving.items()):
+            home = self._state.homes.get(move[1][0])
+            if moving.step != OLDER and (home is None or home.version != move[1][1]):
+                del self._moving[move]
+                outputs += self._flushed_if_last(move) if moving.step == LAST else []
+            elif moving.flushing and moving.since < now - AGAIN:
+                outputs += self._begin(move)
+            elif moving.expected and not moving.flushing and moving.since < now - LOST:
+                outputs += self._end_without_lost(move)
+        return outputs
 
     def renew(self, old: float) -> list[Output]:
         """Begins attempts from before the time ``old`` again, and forgets the flushes and probes from before it."""
@@ -280,7 +364,7 @@ class Moves:
         outputs: list[Output] = []
         for move, moving in list(self._moving.items()):
             home = self._state.homes.get(move[1][0])
-            if home is None or home.version != move[1][1]:
+            if moving.step != OLDER and (home is None or home.version != move[1][1]):
                 del self._moving[move]
             elif moving.since < old:
                 outputs += self._begin(move) if moving.flushing else self._end_without_lost(move)
@@ -312,6 +396,7 @@ class Moves:
         round_: Round = (flush.epoch, flush.move, flush.flow)
         probes = {self._probe_for(epoch, target, flush.host) for target in flush.targets if flush.flow == LATE}
         probes = {probe for probe in probes if self._has_tree(epoch, probe)}
+        self._forget_earlier(flush)
         counts, awaited = self._sent_to(epoch, flush), None
         if flush.awaited is not None and epoch.steered.is_onward(above(flush.flow), flush.host):
             awaited = dict(flush.awaited)
@@ -320,6 +405,18 @@ class Moves:
         )
         onward = self._state.to_those_up([Send(other, flush) for other in others])
         return onward + self._answer(round_)
+
+    def _forget_earlier(self, flush: Flush) -> None:
+        """Forgets earlier attempts of the move that a flush is for: nobody waits for their echoes."""
+        number, (id_, version, attempt) = flush.epoch, flush.move
+
+        def is_earlier(epoch: int, other: Attempt) -> bool:
+            return epoch == number and other[:2] == (id_, version) and other[2] < attempt
+
+        for round_ in [one for one in self._flushes if is_earlier(one[0], one[1])]:
+            del self._flushes[round_]
+        for probe in [one for one in self._probed if is_earlier(one[0], one[1])]:
+            del self._probed[probe]
 
     def _has_gone(self, peer: int) -> bool:
         """Whether a neighbour has been down for two leases."""
@@ -429,6 +526,17 @@ class Moves:
         awaited = tuple(sorted((entry, count) for entry, count in flush.counts.items() if entry not in inside))
         attempt = (*key, moving.attempt)
         return self._flush(None, Flush(number, flow, attempt, moving.probed, self._state.broker, awaited))
+
+
+def _may_repeat(moving: Moving) -> bool:
+    """Whether a subscription may get an event in two of its flows."""
+    return moving.step != LAST or bool(moving.seen)
+
+
+def _by_epoch(home: Home, state: State) -> dict[int, tuple[int, ...]]:
+    """The flows that a subscription is in, by epoch."""
+    numbers = {number for number, _ in home.joined if number in state.epochs}
+    return {one: tuple(sorted(flow for number, flow in home.joined if number == one)) for one in numbers}
 
 
 def _part(wanted: Filter, events: Filter) -> Filter:

@@ -107,8 +107,8 @@ def gated(state: State, peer: int, message: Gate) -> list[Output]:
 
 
 def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
-    """A neighbour's subscription goes on. If it is a newer version of a late one that a client has here, that one
-    ends."""
+    """A neighbour's subscription goes on. An older version that a client has made here stays until it is unsubscribed;
+    a late one that came with a plan, and that no client has made here, ends."""
     flow = _flow(state, message)
     if flow.knows_subscription(peer, message.key, message.filter):
         return []
@@ -123,8 +123,8 @@ def subscribed(state: State, peer: int, message: Subscribe) -> list[Output]:
     outputs = state.messages(message.epoch, message.flow, orders)
     outputs += state.join_now(message.key[0])
     home = state.homes.get(message.key[0])
-    is_late = home is not None and all(flow == LATE for _, flow in home.joined)
-    if home is not None and is_late and home.version < message.key[1]:  # its client has subscribed again elsewhere
+    is_idle = home is not None and home.planned and all(joined == LATE for _, joined in home.joined)
+    if home is not None and is_idle and home.version < message.key[1]:
         del state.homes[message.key[0]]
         state.end(message.key[0], message.key[1] - 1)
         outputs += state.leave_all(message.key[0], home)
@@ -154,6 +154,7 @@ def compared(state: State, peer: int, message: Compare) -> list[Output]:
     """A neighbour tells the sums of what it stands by. Buckets that differ are asked for; the others are renewed."""
     flow = _flow(state, message)
     subscriptions = flow.heard[peer].compare(message.subscriptions, state.now)
+    flow.compares(peer, bool(subscriptions))
     advertisements = flow.advertised_from(peer).compare(message.advertisements, state.now)
     return [Send(peer, Ask(message.epoch, message.flow, message.round, subscriptions, advertisements))]
 
@@ -184,6 +185,8 @@ def listed(state: State, peer: int, message: Listed) -> list[Output]:
         outputs += ran_out(state, peer, message.epoch, message.flow, left_out)
     else:
         missing = flow.listed(peer, message.bucket, keys, state.now)
+    if message.is_last:
+        flow.listed_all(peer)
     if missing or unknown:
         outputs.append(Send(peer, Missing(message.epoch, message.flow, missing, unknown)))
     if message.is_last:
@@ -201,7 +204,10 @@ def ran_out(state: State, hop: int, epoch: int, flow: int, advertisements: Itera
 
 
 def missed(state: State, peer: int, message: Missing) -> list[Output]:
-    """A neighbour does not know subscriptions or advertisements that were listed: it is told of them again."""
+    """A neighbour does not know subscriptions or advertisements that were listed: it is told of them again.
+
+    It waits for each subscription before it lets go of others, so it is also told of those that have gone meanwhile.
+    """
     flow = _flow(state, message)
     outlet = flow.outlets[peer]
     again = [
@@ -209,7 +215,10 @@ def missed(state: State, peer: int, message: Missing) -> list[Output]:
         for key in message.advertisements
         if flow.stands_by(peer, key)
     ]
-    orders = [(peer, Order(key, outlet.filters[key])) for key in message.keys if key in outlet.sent]
+    orders = [
+        (peer, Order(key, outlet.filters[key]) if key in outlet.sent else Order(key, None, withdrawn=True))
+        for key in message.keys
+    ]
     return state.to_those_up(again) + state.messages(message.epoch, message.flow, orders)
 
 

@@ -14,10 +14,10 @@ What may be relied on:
 4. A message of an epoch that is not installed yet is dropped, because the neighbour may have been told of the plan
    first. Once the epoch is installed, the neighbour is asked to begin again. Until it begins, its messages of that
    epoch do not count, except for answers to what this broker has told it.
-5. A subscription whose id comes with a higher version replaces the older version at this broker. A host that hears of
-   a newer version elsewhere ends its own, if that is only in the late flow. It may never hear of the newer version, if
-   another subscription covers that one on the way; and in other flows events may still be under way to it. So whoever
-   moves a client flushes its subscription at the old broker (``flush``), and unsubscribes it there.
+5. A subscription whose id comes with a higher version replaces the older version at this broker. One that another
+   broker has made stays beside it: events may be under way to the older one alone, also such as wait for a broker that
+   is down and come behind the news of the newer one. So whoever moves a client waits until the newer version is
+   ``Served``, flushes the older one at the old broker (``flush``), and then unsubscribes it there.
 6. A neighbour that is down is told nothing. The subscriptions and advertisements that it sent stay for two leases.
    When the neighbour is up again, the two compare what they know by digests, and only the differences are told.
 7. A broker that restarts comes with a higher incarnation. It installs every epoch that others may still have, and then
@@ -148,7 +148,8 @@ class Router:
         self.state.now = self._renewed = now
         self._window = window
         self._policy_ticked = float("-inf")  # when the policy last looked at the orders that wait
-        self._moves, self._service = Moves(self.state), Service(self.state)
+        self._moves = Moves(self.state)
+        self._service = Service(self.state, self._moves.served)
         self._tells_served = tells_served
 
     # Neighbours and plans
@@ -247,9 +248,9 @@ class Router:
         del self.state.epochs[number]
         self.state.retired = max(self.state.retired, number)
         self.state.said_drained.discard(number)
-        self._moves.forget(number)
+        outputs = self._moves.forget(number)
         self.state.leaving |= dict.fromkeys(self.state.homes)
-        return self._service.forget(number) + self._some_work()
+        return outputs + self._service.forget(number) + self._some_work()
 
     def give_up(self, number: int) -> list[Output]:
         """Waits no longer for steered events of an older epoch that were lost with a broker that restarted.
@@ -270,6 +271,8 @@ class Router:
         """Goes on with work that takes long: with so many items at most. To be called while ``has_work``."""
         joining = [number for number, epoch in self.state.epochs.items() if epoch.joining is not None]
         outputs = work(self.state, most)
+        if self._moves.has_early:
+            outputs += self._moves.pass_early_on()
         for number in joining:
             if self.state.epochs[number].joining is None:
                 outputs += self._service.installed(number)
@@ -278,7 +281,7 @@ class Router:
     @property
     def has_work(self) -> bool:
         """Whether there is work that takes long, which ``work`` goes on with."""
-        return has_work(self.state)
+        return has_work(self.state) or self._moves.has_early
 
     # Clients
 
@@ -347,7 +350,7 @@ class Router:
             orders = flow.subscribe(client, (id_, version), wanted, self.state.now, client=True, no_local=no_local)
             outputs += self.state.messages(number, LATE, orders)
         if home is not None:
-            outputs += self.state.leave_all(id_, home)
+            outputs += self._moves.replaced(id_, home) if self._tells_served else self.state.leave_all(id_, home)
         outputs.append(Acknowledge(client, (id_, version)))
         return outputs + (self._service.made((id_, version)) if self._tells_served else [])
 
@@ -362,12 +365,13 @@ class Router:
             return before
         del self.state.homes[id_]
         self._service.ended(id_)
-        return before + self.state.leave_all(id_, home)
+        return before + self.state.leave_all(id_, home) + self._moves.end_older(id_)
 
-    def flush(self, id_: int, late: bool = False) -> list[Output]:
-        """Flushes the flows of a subscription, with the late one or without. After the output ``Flushed`` no event
-        comes in them that was published before. So one that another broker has taken over can be ended here."""
-        return self._moves.flush(id_, late)
+    def flush(self, id_: int) -> list[Output]:
+        """Flushes the flows of a subscription. After the output ``Flushed`` no event comes in them that was published
+        before. So one that another broker has taken over, and that the whole network serves there, can be ended
+        here."""
+        return self._moves.flush(id_)
 
     def is_on_its_way(self, id_: int) -> bool:
         """Whether a subscription here moves to other flows, or is being flushed."""
@@ -555,7 +559,7 @@ class Router:
         if now < self.state.now:
             raise RoutingError(f"time goes backwards, from {self.state.now} to {now}")
         before, self.state.now = self.state.now, now
-        outputs: list[Output] = []
+        outputs = self._moves.try_again() if self._moves.is_moving else []
         if self.state.policy.waits and now - self._policy_ticked >= self.state.policy.waits:
             self._policy_ticked = now
             for number, flow in self.state.flows():
@@ -570,8 +574,8 @@ class Router:
 
     @property
     def is_moving(self) -> bool:
-        """Whether a subscription is on the move between flows."""
-        return self._moves.is_moving
+        """Whether a subscription is on the move between flows, and may get an event in two of them."""
+        return self._moves.drops_repeats
 
     @property
     def is_serving(self) -> bool:

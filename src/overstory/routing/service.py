@@ -10,6 +10,8 @@
    later is not used before all brokers hold it, and so serves it too.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from overstory.routing.messages import LATE, Key, Output, Reach, Reached, Send, Served
@@ -28,8 +30,9 @@ class Pending(msgspec.Struct):
 class Service:
     """The flushes of this broker's own subscriptions, and its answers to those of others."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, on_served: Callable[[int], list[Output]]) -> None:
+        """``on_served`` is told the id of each subscription that is served, and returns what follows."""
+        self._state, self._on_served = state, on_served
         self._unserved: dict[Key, set[int]] = {}  # epochs in which a subscription is not served yet
         self._waiting: dict[int, dict[Key, None]] = {}  # by epoch: subscriptions for the next flush
         self._flushes: dict[tuple[int, int], Pending] = {}  # by epoch and host
@@ -102,7 +105,7 @@ class Service:
                 del self._unserved[key]
                 home = self._state.homes.get(key[0])
                 if home is not None and home.version == key[1]:
-                    outputs.append(Served(home.client, key))
+                    outputs += [Served(home.client, key), *self._on_served(key[0])]
         return outputs
 
     def introduced(self, number: int, peer: int) -> list[Output]:

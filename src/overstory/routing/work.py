@@ -124,7 +124,7 @@ def _remove_void(flow: Flow, most: int, now: float) -> tuple[Orders, int]:
     while flow.stale and most > 0:
         most -= 1 + flow.expire_bucket() // KEYS
     for peer, void in flow.void.items():
-        while void and most > 0 and peer not in flow.unsettled:
+        while void and most > 0 and flow.may_remove_void(peer):
             most -= 1
             orders += flow.unsubscribe(peer, next(iter(void)), now, None, withdrawn=True)
     return orders, most
