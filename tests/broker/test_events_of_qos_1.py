@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from overstory.broker.fabric import Fabric
+from overstory.broker.carrying import Carrying
 from overstory.broker.journal import Journal
 from overstory.broker.promises import Promise, Runs, joined, runs_of
 from overstory.broker.seen import MOST, Seen
@@ -31,7 +31,7 @@ def published(net: Net, numbers: range) -> tuple[list[int], list[tuple[int, byte
 
 def test_no_event_is_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = published(line(kernels=False), range(1, 20))
-    monkeypatch.setattr(Fabric, "_read", None)
+    monkeypatch.setattr(Carrying, "read", None)
     assert published(line(), range(1, 20)) == plain
     assert plain[0] == list(range(1, 20, 2))
 

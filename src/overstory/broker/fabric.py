@@ -10,14 +10,12 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from overstory.broker import publishing
+from overstory.broker.carrying import Carrying
 from overstory.broker.epochs import KINDS as EPOCH_KINDS
 from overstory.broker.epochs import Epochs
 from overstory.broker.facts import AT, UP, Fact, Facts
@@ -25,7 +23,7 @@ from overstory.broker.groups import GROUP_KINDS, Groups
 from overstory.broker.leading import Lead
 from overstory.broker.links import Neighbour, Up
 from overstory.broker.marks import Marks
-from overstory.broker.message import Message, Origin, message_of
+from overstory.broker.message import Message
 from overstory.broker.moving import Moving
 from overstory.broker.pacing import Pace
 from overstory.broker.parcels import Got, Parcel, Parcels
@@ -43,36 +41,23 @@ from overstory.broker.stranding import Stranding
 from overstory.broker.testaments import Testament, Testaments
 from overstory.broker.traces import Traces
 from overstory.errors import LinkError, ProtocolError, RoutingError
-from overstory.filters import parse_filter
-from overstory.matching import Batch
-from overstory.matching.batch import Values
-from overstory.model.plan import EVERYTHING
 from overstory.routing import messages
-from overstory.routing.frames import Frames, Header, Routed, Steered
 from overstory.routing.messages import Drained, Flushed, Held, Output, Released, Send, Served
-from overstory.wire.attributes import attributes_of
 from overstory.wire.control import Codec
-from overstory.wire.decode import decode
-from overstory.wire.encode import encode
 from overstory.wire.frames import (
     EVENTS,
-    QOS,
-    RETAIN,
     SAFE,
     Acknowledged,
     Events,
     Flows,
     Raw,
-    Steering,
     are_alike,
     decode_events,
     distinct,
     joined_events,
 )
 from overstory.wire.handshake import Known
-from overstory.wire.packets import MQTT_5, Publish
 
-CARRIED = "$carried"  # a column of events that no filter can ask for: the event itself
 FASTER = 20  # times that kernels are, when turns are divided
 FILED = 500  # entries that one turn files
 FILED_AHEAD = 100  # entries that one turn files of a plan that is not in use yet
@@ -85,15 +70,6 @@ class Relay(msgspec.Struct, frozen=True, tag=True):
     source: int
     target: int
     body: bytes  # one message of the codec
-
-
-class Carried:
-    """An event in this broker: its packet of QoS 0, the message, and who is to be told when it is safe."""
-
-    __slots__ = ("mark", "message", "promise", "raw")
-
-    def __init__(self, raw: bytes, mark: int, message: Message, promise: Promise | None) -> None:
-        self.raw, self.mark, self.message, self.promise = raw, mark, message, promise
 
 
 class Bundle(NamedTuple):
@@ -177,6 +153,7 @@ class Fabric:
         self.epochs.on_used.append(self.marks.begin)
         self.stranding = Stranding(state.router, self.send, self.spool, self.window.buffer)
         self.traces = Traces(state)
+        self.carrying = Carrying(self)
         self.lost = 0  # events that came and could not be handled
         self.fast: Any = None  # the ``Fast`` way of kernels, if there is one
         self.on_active: Callable[[], None] | None = None
@@ -399,7 +376,7 @@ class Fabric:
         self.flush()
         found: list[tuple[int, Message]] = []
         for events in neighbour.unsafe_events():
-            found += zip(events.ids.tolist(), [one.message for one in self._read(events)], strict=True)
+            found += zip(events.ids.tolist(), [one.message for one in self.carrying.read(events)], strict=True)
         return found
 
     def act(self, outputs: Sequence[Output]) -> None:
@@ -420,10 +397,7 @@ class Fabric:
             elif isinstance(output, Drained):
                 self.epochs.has_drained(output.epoch)
             elif isinstance(output, Released):
-                self._carry(output.frames, output.routed)
-                for one in _carried_in(output.frames):
-                    if one.promise is not None:
-                        one.promise.kept()
+                self.carrying.released(output)
 
     # Retained messages
 
@@ -466,46 +440,13 @@ class Fabric:
     def publish(self, published: Sequence[Message], first: int | None = None) -> list[Promise | None]:
         """Events of clients here. Returns a promise for each that is not safe yet. ``first`` is the number of the
         first event, if they have numbers already."""
-        state = self.state
-        carried = []
-        for message in published:
-            raw = encode(message.to_publish(state.now, 0, False), MQTT_5)
-            mark = message.qos | (RETAIN if message.retain else 0)
-            carried.append(Carried(raw, mark, message, Promise() if message.qos else None))
-        batch = self._batch(carried)
-        if first is None:
-            first, state.events = state.events, state.events + len(published)
-        ids = np.arange(first, first + len(published))
-        publishers = np.array([message.publisher for message in published], np.int64)
-        frames = state.router.enter(batch, ids, publishers, self._advertisement(len(published)))
-        if len(frames):
-            with self.marks.publishing(
-                [(event, one.promise) for event, one in zip(ids.tolist(), carried, strict=True)]
-            ):
-                self._route(frames)
-        self._forget_acknowledged(frames.epoch, self.marks.carried(), frames.flows)
-        return [one.promise if one.promise is not None and one.promise.waits else None for one in carried]
-
-    def _advertisement(self, count: int) -> NDArray[np.int64] | None:
-        """The advertisement of events that are published here, where the policy of pruning counts events by it. A
-        broker advertises everything when somebody publishes there first: so others know from where its events come."""
-        router, number = self.state.router, self.state.config.number
-        if not router.state.policy.statistics:
-            return None
-        if number not in router.state.announced:
-            self.act(router.advertise(number, number, self.place.incarnation, parse_filter(EVERYTHING)))
-        return np.full(count, number)
+        return self.carrying.publish(published, first)
 
     def send(self, peer: int, events: Events, promises: Promises) -> None:
         """Sends events to a neighbour, behind all that was sent there before."""
         for promise, count in runs_of(promises):
             promise.wait(count)  # until the frame is made
         self._outbox.setdefault(peer, []).append(Bundle(events, promises))
-
-    def _batch(self, carried: list[Carried]) -> Batch:
-        types = self.state.config.types
-        batch = Batch.of([attributes_of(one.message, types) for one in carried])
-        return Batch({**batch.columns, CARRIED: Values(carried)}, len(carried))
 
     def _events(self, neighbour: Neighbour, raw: Raw) -> int:
         """Events that a neighbour sent: they go on, and to clients here."""
@@ -520,13 +461,13 @@ class Fabric:
         try:
             if self.fast is not None and self.fast.arrived(neighbour.peer, events, safe):
                 return len(events) // FASTER + 1
-            return self._events_one_by_one(neighbour, number, events)
+            return self.carrying.arrived(neighbour, number, events)
         finally:
             self.marks.came = None
             if events.acknowledged:
-                self._forget_acknowledged(events.epoch, events.acknowledged, events.flows)
+                self.forget_acknowledged(events.epoch, events.acknowledged, events.flows)
 
-    def _forget_acknowledged(self, epoch: int, acknowledged: Acknowledged, flows: Sequence[Flows]) -> None:
+    def forget_acknowledged(self, epoch: int, acknowledged: Acknowledged, flows: Sequence[Flows]) -> None:
         """Forgets the events of which a frame says that they do not come again in its flows."""
         if not acknowledged or not len(self.seen):
             return
@@ -536,131 +477,6 @@ class Fabric:
         in_trees = frozenset[int]().union(*sets) - steered
         for entry, (since, mark) in acknowledged.items():
             self.seen.acknowledged(entry, since, mark, in_trees, steered)
-
-    def _events_one_by_one(self, neighbour: Neighbour, number: int, events: Events) -> int:
-        """Events that a neighbour sent, by the plain way."""
-        incarnation = neighbour.incarnation
-        carried = self._read(events)
-        steering, count = events.steering, len(events)
-        steered = Steered.none(count)
-        if steering is not None:
-            offsets = np.concatenate([[0], np.cumsum(steering.counts)])
-            steered = Steered(offsets, steering.flows, np.concatenate([[0], np.cumsum(steering.sizes)]), steering.data)
-        frames = Frames(
-            events.epoch,
-            self._batch(carried),
-            np.ascontiguousarray(events.ids),
-            np.ascontiguousarray(events.publishers),
-            np.ascontiguousarray(events.entries),
-            np.full(count, neighbour.peer),
-            events.flows,
-            steered,
-            Header(*map(np.ascontiguousarray, events.statistics)),
-        )
-        self._route(frames)
-        for place, one in enumerate(carried):
-            if one.promise is not None:
-                one.promise.then(lambda at=place: neighbour.is_safe(incarnation, number, at))  # type: ignore[misc]
-        return count
-
-    def _read(self, events: Events) -> list[Carried]:
-        """The events of a frame, as messages."""
-        at, found = 0, []
-        publishes = bytes(events.publishes)
-        columns = zip(events.sizes.tolist(), events.marks.tolist(), events.publishers.tolist(), strict=True)
-        for size, mark, publisher in columns:
-            raw = publishes[at : at + size]
-            at += size
-            packet = decode(raw, MQTT_5)
-            if not isinstance(packet, Publish) or not packet.topic or mark & QOS > 2:
-                raise LinkError("a frame of events has something else in it")
-            message = message_of(packet, packet.topic, publisher, self.state.now)
-            message = msgspec.structs.replace(message, qos=mark & QOS, retain=bool(mark & RETAIN))
-            found.append(Carried(raw, mark, message, Promise() if mark & QOS else None))
-        return found
-
-    def _route(self, frames: Frames) -> None:
-        routed, outputs = self.state.router.publish(frames)
-        self._carry(frames, routed)
-        self.act(outputs)
-
-    def _carry(self, frames: Frames, routed: Routed) -> None:
-        """Gives neighbours and clients their copies of events."""
-        carried = _carried_in(frames)
-        for row in routed.early.tolist():
-            if (promise := carried[row].promise) is not None:
-                promise.wait()  # until the event is released: if this broker died before, nobody would have it
-        number = self.state.config.number
-        for peer in np.unique(routed.peers).tolist():
-            if peer in self.neighbours:
-                places = routed.to(peer)
-                mine = [carried[row] for row in routed.frames[places].tolist()]
-                has_promises = any(one.promise is not None for one in mine)
-                sent = self._carried_on(_events_of(frames.sent(routed, places, number), mine))
-                self.send(peer, sent, [one.promise for one in mine] if has_promises else [])
-        if len(routed.stranded.frames):
-            self._strand(frames, routed, carried)
-        for row, one in enumerate(carried):
-            if one.mark & QOS == 2:
-                self.traces.note(one.message, frames, row, routed, self.neighbours)
-        self._hand_out(frames, routed, carried)
-
-    def _carried_on(self, events: Events) -> Events:
-        """Events with the marks that they came with, or with the one of this broker. Steered ones carry none."""
-        if events.steering is not None:
-            return events
-        return events.carrying(self.marks.carried(distinct(events.entries)))
-
-    def _strand(self, frames: Frames, routed: Routed, carried: list[Carried]) -> None:
-        """Keeps the events that no way leads on for."""
-        ids = self.state.router.state.epochs[frames.epoch].steered.ids
-
-        def row(frame: int, flow: int) -> tuple[Events, Promise | None]:
-            at = np.array([frame])
-            copy = replace(
-                frames.take(at, [frozenset({flow})], self.state.config.number), header=routed.header.take(at)
-            )
-            return _events_of(copy, [carried[frame]]), carried[frame].promise
-
-        self.stranding.hold(routed.stranded, ids, row)
-
-    def _hand_out(self, frames: Frames, routed: Routed, carried: list[Carried]) -> None:
-        """Gives clients here what is for them."""
-        state = self.state
-        found: dict[int, dict[int, list[int]]] = {}
-        for frame, number in zip(routed.delivered_frames.tolist(), routed.delivered.tolist(), strict=True):
-            subscription = state.subscriptions.get(number)
-            if subscription is not None:  # else the plan knows it, and its client has not come
-                found.setdefault(frame, {}).setdefault(subscription.holder.number, []).append(number)
-        for frame in sorted(found):
-            one = carried[frame]
-            entry, event = int(frames.entries[frame]), int(frames.ids[frame])
-            if one.mark & QOS and not self.seen.is_new(entry, event, frames.flows[frame], one.mark & QOS == 2):
-                continue
-            for numbers in found[frame].values():
-                promise = publishing.hand_out(state, one.message, Origin(entry, event), numbers)
-                if one.promise is not None and promise is not None:
-                    one.promise.wait()
-                    promise.then(one.promise.kept)
-            if one.promise is not None and state.journal.keeps:
-                one.promise.wait()
-                state.journal.call(one.promise.kept)
-        if state.takers:
-            self._hand_rest(frames, routed, carried, found)
-
-    def _hand_rest(
-        self, frames: Frames, routed: Routed, carried: list[Carried], found: dict[int, dict[int, list[int]]]
-    ) -> None:
-        """Gives clients that take all events of their clusters those that none of their subscriptions is for."""
-        state, homes = self.state, self.state.router.state.homes
-        for place in np.flatnonzero(np.isin(routed.peers, list(state.takers))).tolist():
-            frame, session = int(routed.frames[place]), state.takers[int(routed.peers[place])]
-            if session.number in found.get(frame, ()):
-                continue
-            served = {(frames.epoch, flow) for flow in routed.flows[place]}
-            mine = (homes.get(subscription.number) for subscription in session.subscriptions.values())
-            if any(home is not None and not served.isdisjoint(home.joined) for home in mine):
-                publishing.hand_rest(state, session, carried[frame].message)
 
     def flush(self) -> None:
         """Makes frames of all that is to be sent."""
@@ -687,33 +503,8 @@ class Fabric:
                 promise.kept(count)
 
 
-def _carried_in(frames: Frames) -> list[Carried]:
-    """The events of frames."""
-    return frames.batch.columns[CARRIED].values  # type: ignore[union-attr, return-value]
-
-
 def _entries_of(message: Any) -> int:
     """How many subscriptions, or ends of them, a message has."""
     if isinstance(message, messages.Packed):
         return sum(map(_entries_of, message.messages))
     return int(isinstance(message, messages.Subscribe | messages.Unsubscribe))
-
-
-def _events_of(frames: Frames, carried: list[Carried]) -> Events:
-    """Copies of frames, as they travel."""
-    headers = frames.steered
-    steering = None
-    if len(headers.flows):
-        steering = Steering(np.diff(headers.offsets), headers.flows, np.diff(headers.byte_offsets), headers.data)
-    return Events(
-        frames.epoch,
-        b"".join(one.raw for one in carried),
-        np.array([len(one.raw) for one in carried], np.int64),
-        np.array([one.mark for one in carried], np.int64),
-        frames.ids,
-        frames.publishers,
-        frames.entries,
-        list(frames.flows),
-        (frames.header.advertisements, frames.header.distances, frames.header.counts),
-        steering,
-    )
