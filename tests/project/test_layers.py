@@ -1,6 +1,7 @@
 """The import rule: a package imports only from the lines below it. And no module imports in a circle."""
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
 
 
+@cache
 def imports(name: str) -> set[str]:
     """The modules of ours that a module imports, names imported from a package counted as modules if they are."""
     found = set()
