@@ -6,12 +6,13 @@ import pytest
 from overstory.kernels.enlarging import Filters, grown_for, path_cost
 from overstory.kernels.freeing import cheapest_by_leaf, enlargement_costs, numbers_freed
 from overstory.lab.subscribers import Subscribers
+from overstory.planners.assignment import filters
 from overstory.planners.assignment.filters import covered_by, fitted
-from overstory.planners.assignment.flowing import flow_to
+from overstory.planners.assignment.flowing import flow_of, flow_to
 from overstory.planners.assignment.greedy import gr_star, ground_of
 from overstory.planners.assignment.outcome import bandwidth
-from overstory.planners.assignment.problem import Problem
-from overstory.planners.assignment.repairing import pairs_of, repaired
+from overstory.planners.assignment.problem import Problem, distinct_rows
+from overstory.planners.assignment.repairing import repaired
 from tests.planners.assignment.worlds import HOTSPOTS, LEVELS, SMALL, problem
 
 
@@ -45,9 +46,29 @@ def test_after_the_repair_a_flow_assigns_everybody(what: Subscribers) -> None:
 
 
 def test_pairs_are_all_subscribers() -> None:
-    pairs = pairs_of(problem(SMALL))
+    mine, pairs = problem(SMALL), problem(SMALL).pairs
+    assert np.array_equal(pairs.rectangle[pairs.of_subscriber], mine.rectangle)
+    assert np.array_equal(pairs.which[pairs.of_subscriber], mine.which)
     assert pairs.size.sum() == SMALL.subscribers
     assert len(np.unique(pairs.rectangle * 10_000 + pairs.which)) == len(pairs.size)
+
+
+def test_a_flow_of_pairs_is_that_of_subscribers() -> None:
+    mine = problem(LEVELS)
+    pairs, covered = mine.pairs, covered_by(mine, cut_down(mine, 1))
+    distinct, kind = distinct_rows(mine.words[pairs.which] & covered[pairs.rectangle])
+    room = [mine.capacity(mine.factor)]
+    one_by_one = flow_to(mine.words[mine.which] & covered[mine.rectangle], len(mine.fair), room)
+    assert np.array_equal(flow_of(distinct, kind[pairs.of_subscriber], len(mine.fair), room), one_by_one)
+
+
+def test_filters_are_the_same_with_a_table_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = problem(SMALL)
+    leaf = gr_star(mine, residual=True).leaf
+    with_table = fitted(mine, leaf)
+    monkeypatch.setattr(filters, "TABLE", 0)
+    for one, other in zip(with_table, fitted(mine, leaf), strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_costs_of_enlargements_are_those_of_paths() -> None:
@@ -78,7 +99,7 @@ def test_the_cheapest_of_each_leaf_is_that_of_all_costs() -> None:
 
 def test_numbers_freed_are_those_of_a_matrix() -> None:
     mine, draw = problem(SMALL), np.random.default_rng(3)
-    pairs = pairs_of(mine)
+    pairs = mine.pairs
     stuck, open_ones = draw.random(len(pairs.size)) < 0.3, draw.random(len(mine.fair)) < 0.6
     plain = np.zeros((len(mine.space.rectangles), len(mine.fair)), np.int64)
     for at in np.flatnonzero(stuck).tolist():

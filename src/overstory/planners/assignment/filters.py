@@ -11,13 +11,15 @@ from overstory.kernels.volumes import union_weight
 from overstory.model.network import Ints
 from overstory.planners.assignment.problem import Problem, Words
 
+TABLE = 1 << 25  # truths
+
 
 def fitted(problem: Problem, leaf: Ints, had: Filters | None = None) -> Filters:
     """``leaf`` is that of each subscriber; ``had`` are filters that let through all that subscribers want there."""
     nodes, leaves = len(problem.brokers.nodes), len(problem.brokers.leaves)
     found = no_filters(nodes, problem.boxes)
     rectangles = problem.space.rectangles
-    pairs = np.unique(leaf * len(rectangles) + problem.rectangle)
+    pairs = _distinct(leaf * len(rectangles) + problem.rectangle, leaves * len(rectangles))
     offsets = np.searchsorted(pairs, np.arange(leaves + 1) * len(rectangles))
     for node in range(leaves):
         mine = rectangles[pairs[offsets[node] : offsets[node + 1]] % len(rectangles)]
@@ -27,6 +29,15 @@ def fitted(problem: Problem, leaf: Ints, had: Filters | None = None) -> Filters:
         mine = np.concatenate([found.boxes[child, : found.counts[child]] for child in below.tolist()])
         _set_best(problem, found, node, mine, had)
     return found
+
+
+def _distinct(keys: Ints, limit: int) -> Ints:
+    """Keys below the limit, each once and in order; they are marked in a table, not sorted, where that is small."""
+    if limit > TABLE:
+        return np.unique(keys)
+    present = np.zeros(limit, bool)
+    present[keys] = True
+    return np.flatnonzero(present)
 
 
 def covered_by(problem: Problem, filters: Filters) -> Words:

@@ -10,12 +10,16 @@ from overstory.planners.assignment.problem import Words, as_truths, distinct_row
 def flow_to(words: Words, leaves: int, capacities: list[Ints]) -> Ints:
     """The leaf of each subscriber, whose ``words`` say where it is in time and covered; -1 of those who are left. Of
     several capacities the first with which nobody is left, else the last."""
-    distinct, which = distinct_rows(words)
+    return flow_of(*distinct_rows(words), leaves, capacities)
+
+
+def flow_of(distinct: Words, which: Ints, leaves: int, capacities: list[Ints]) -> Ints:
+    """As ``flow_to``, of subscribers each of whom has one of the ``distinct`` rows of words."""
     counts = np.bincount(which, minlength=len(distinct))
     mask = as_truths(distinct, leaves)
     for capacity in capacities:
         flow = max_flow(mask, counts, capacity)
-        if flow.value == len(words):
+        if flow.value == len(which):
             break
     return spread(flow, which, counts)
 

@@ -9,6 +9,7 @@ leaves in time are of one *class*. Clients that want nothing stay where they are
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,15 @@ ROUNDING = 1e-6  # milliseconds for each link of a way, which the meter rounds
 USUAL_BOXES = 3
 CLIENTS_AT_ONCE = 1 << 14
 TOLERATED = 1e-6  # of the sum of shares, which are rounded
+
+
+class Pairs(NamedTuple):
+    """Subscribers with the same rectangle and class."""
+
+    rectangle: Ints
+    which: Ints
+    size: Ints
+    of_subscriber: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +65,13 @@ class Problem:
     def counts(self) -> Ints:
         """Subscribers of each class."""
         return np.bincount(self.which, minlength=len(self.words))
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Subscribers by rectangle and class, in this order."""
+        keys = self.rectangle * len(self.words) + self.which
+        distinct, found, size = np.unique(keys, return_inverse=True, return_counts=True)
+        return Pairs(*np.divmod(distinct, len(self.words)), size, found.reshape(-1))
 
     @cached_property
     def least(self) -> float:

@@ -7,8 +7,6 @@ time for it, the enlargement that costs least for the subscribers that it frees 
 Before that, filters are enlarged for those whom none covers, at whichever leaf that costs least, full or not.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from overstory.kernels.enlarging import Filters, grown_for, let_in_path
@@ -17,29 +15,16 @@ from overstory.kernels.greedy import Ground
 from overstory.model.network import Ints
 from overstory.planners.assignment.balancing import Flow, max_flow
 from overstory.planners.assignment.filters import covered_by
-from overstory.planners.assignment.problem import Problem, Truths, Words, as_truths, distinct_rows
+from overstory.planners.assignment.problem import Pairs, Problem, Truths, Words, as_truths, distinct_rows
 
 AT_ONCE = 16  # enlargements for those whom no filter covers, between two looks at who is left
 MOST_FLOWS = 24
 
 
-class Pairs(NamedTuple):
-    """Subscribers with the same rectangle and class."""
-
-    rectangle: Ints
-    which: Ints
-    size: Ints
-
-
-def pairs_of(problem: Problem) -> Pairs:
-    keys, size = np.unique(problem.rectangle * len(problem.words) + problem.which, return_counts=True)
-    return Pairs(*np.divmod(keys, len(problem.words)), size)
-
-
 def repaired(problem: Problem, ground: Ground, filters: Filters, flows: int = MOST_FLOWS) -> tuple[Filters, Words]:
     """Filters under which there is a flow for everybody, if so many flows were enough to get there; and by rectangle
     the leaves that cover it, as bits."""
-    pairs, leaves = pairs_of(problem), len(problem.fair)
+    pairs, leaves = problem.pairs, len(problem.fair)
     kept = Filters(filters.boxes.copy(), filters.counts.copy(), filters.weights.copy())
     _cover(problem, ground, kept, pairs)
     for _ in range(flows):
