@@ -366,7 +366,7 @@ def _put_back(
         known[:] = UNKNOWN
         inside[:] = UNKNOWN
         while item != NONE:
-            leaf = _lightest(ground, reach, items, state, item, inside)
+            leaf = _tightest(ground, reach, items, state, item, inside)
             if leaf == NONE:
                 leaf, looked = _cheapest(ground, reach, items, state, grown, item, costs, known)
                 work += looked
@@ -385,19 +385,20 @@ def _put_back(
 
 
 @borrowing
-def _lightest(ground: Ground, reach: Reach, items: Items, state: State, item: int, inside: Array) -> int:
-    """The least loaded leaf with room that serves an item for nothing, NONE if there is none. What is found out about
-    leaves is kept in ``inside``."""
-    load, capacity, shares, size = state.load, ground.capacity, ground.shares, items.size[item]
-    best, lightest = NONE, np.inf
+def _tightest(ground: Ground, reach: Reach, items: Items, state: State, item: int, inside: Array) -> int:
+    """Of the leaves with room that serve an item for nothing the one whose filter weighs least, NONE if there is none:
+    the room of leaves with wide filters is left to those who want wide rectangles. What is found out about leaves is
+    kept in ``inside``."""
+    load, capacity, weights, size = state.load, ground.capacity, state.filters.weights, items.size[item]
+    best, least = NONE, np.inf
     for at in range(reach.offsets[items.which[item]], reach.offsets[items.which[item] + 1]):
         leaf = reach.leaves[at]
-        if inside[leaf] == NO or load[leaf] + size > capacity[leaf] or load[leaf] / shares[leaf] >= lightest:
+        if inside[leaf] == NO or load[leaf] + size > capacity[leaf] or weights[leaf] >= least:
             continue
         if inside[leaf] == UNKNOWN:
             inside[leaf] = NO if _box_of(ground, items, state, leaf, item) == NONE else YES
         if inside[leaf] == YES:
-            best, lightest = leaf, load[leaf] / shares[leaf]
+            best, least = leaf, weights[leaf]
     return best
 
 

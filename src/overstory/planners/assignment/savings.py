@@ -23,7 +23,7 @@ from overstory.planners.assignment.filters import fitted
 from overstory.planners.assignment.greedy import ground_of
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem, as_words, problem_of
-from overstory.planners.assignment.search import A_ROUND, improved, reach_of
+from overstory.planners.assignment.search import improved, reach_of, work_of
 from overstory.planners.steps import Steps
 
 MORE_TIME = 10.0  # milliseconds
@@ -82,7 +82,7 @@ def _continued(problem: Problem, leaf: Ints, filters: Filters, effort: int, seed
     ground = ground_of(problem, problem.factor)
     load = np.bincount(leaf, minlength=len(problem.fair))
     ground = ground._replace(capacity=np.maximum(ground.capacity, load))
-    found, after = improved(problem, ground, reach_of(problem), leaf, filters, effort * A_ROUND, seed)
+    found, after = improved(problem, ground, reach_of(problem), leaf, filters, work_of(problem, effort), seed)
     return fitted(problem, found, after)
 
 

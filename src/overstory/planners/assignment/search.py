@@ -26,10 +26,10 @@ from overstory.model.network import Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
 from overstory.planners.assignment.filters import covered_by, fitted
-from overstory.planners.assignment.flowing import flow_to
+from overstory.planners.assignment.flowing import flow_of
 from overstory.planners.assignment.greedy import ahead_of, by_class, empty_state, gr_star, ground_of, nobody_ahead
 from overstory.planners.assignment.outcome import bandwidth, decision_of
-from overstory.planners.assignment.problem import Problem, Truths, problem_of
+from overstory.planners.assignment.problem import Problem, Truths, distinct_rows, problem_of
 from overstory.planners.assignment.repairing import repaired
 from overstory.planners.decision import relative_costs
 from overstory.planners.steps import Steps
@@ -43,7 +43,8 @@ TIGHTER = 0.97  # loads of the coreset, as it stands for others by chance
 SLACK = 0.0015  # how much dearer than the best an assignment may be, at first
 EFFORT = 150  # the usual one: about half a minute of one core for 100,000 subscribers
 UNITS = 16  # of a subscriber
-A_ROUND = 1 << 20  # work of a round on the coreset, for each unit of effort
+WORK = 1 << 20  # for each unit of effort
+ONE_LEVEL = 2  # times as much work, where a look at a leaf is at no broker above it and takes a third of the time
 
 
 class Found(NamedTuple):
@@ -66,9 +67,9 @@ def search(problem: Problem, effort: int, seed: int) -> Found:
     if problem.least > problem.most:
         return Found(start.leaf, begun, {"gr-star": bandwidth(problem, begun)})
     ground, reach = ground_of(problem, problem.factor), reach_of(problem)
-    leaf, filters, budget = start.leaf, begun, effort * A_ROUND
+    leaf, filters, budget = start.leaf, begun, work_of(problem, effort)
     if len(grouped(problem, leaf).leaf) > 4 * CORESET:
-        leaf, filters = on_coreset(problem, ground, reach, leaf, filters, effort, seed)
+        leaf, filters = on_coreset(problem, ground, reach, leaf, filters, budget, seed)
         budget = int((1 - ON_CORESET) * budget)
     leaf, filters = improved(problem, ground, reach, leaf, filters, budget, seed)
     ended = fitted(problem, leaf, filters)
@@ -76,6 +77,12 @@ def search(problem: Problem, effort: int, seed: int) -> Found:
     if costs["gr-star"] <= costs["search"]:
         return Found(start.leaf, begun, costs)
     return Found(leaf, ended, costs)
+
+
+def work_of(problem: Problem, effort: int) -> int:
+    """Counted as ``kernels.ruining`` does."""
+    levels = len(problem.brokers.nodes) > len(problem.brokers.leaves)
+    return effort * WORK * (1 if levels else ONE_LEVEL)
 
 
 def reach_of(problem: Problem) -> Reach:
@@ -115,7 +122,7 @@ def improved(
 
 
 def on_coreset(
-    problem: Problem, ground: Ground, reach: Reach, leaf: Ints, filters: Filters, effort: int, seed: int
+    problem: Problem, ground: Ground, reach: Reach, leaf: Ints, filters: Filters, work: int, seed: int
 ) -> tuple[Ints, Filters]:
     """Improves a sample of the items and assigns everybody to its filters, several times; the cheapest for everybody
     is the result."""
@@ -127,7 +134,7 @@ def on_coreset(
         groups = grouped(problem, leaf)
         items, mine, roomy = _coreset(problem, ground, groups, chosen, drawn, draw)
         state = state_of(problem, items, groups.leaf[mine], filters)
-        budget = int(ON_CORESET * effort * A_ROUND) // ROUNDS
+        budget = int(ON_CORESET * work) // ROUNDS
         ruining.improve(roomy, reach, items, state, grown_for(problem.boxes), budget, SLACK, seed + number)
         covered = covered_by(problem, state.filters)
         served = (problem.words[groups.items.which] & covered[groups.items.rectangle]).any(axis=1)
@@ -188,7 +195,9 @@ def assign_all(problem: Problem, ground: Ground, filters: Filters) -> tuple[Ints
     """Everybody to filters that are enlarged as little as it takes, by a maximum flow. Whoever is left even so enlarges
     the filter of a broker that has room; if there is none, all are assigned one by one with a flow ahead."""
     filters, covered = repaired(problem, ground, filters)
-    leaf = flow_to(problem.words[problem.which] & covered[problem.rectangle], len(problem.fair), [ground.capacity])
+    pairs = problem.pairs  # several subscribers each, and so fewer rows to compare
+    distinct, kind = distinct_rows(problem.words[pairs.which] & covered[pairs.rectangle])
+    leaf = flow_of(distinct, kind[pairs.of_subscriber], len(problem.fair), [ground.capacity])
     left = np.flatnonzero(leaf < 0)
     if not len(left):
         return leaf, fitted(problem, leaf, filters)
