@@ -82,13 +82,14 @@ class Epochs:
 
     @property
     def installed(self) -> list[int]:
-        """The epochs that are here."""
-        return sorted(self._state.router.state.epochs)
+        """The epochs that are here, or about to be."""
+        state = self._state.router.state
+        return sorted({*state.epochs, *state.coming})
 
     @property
     def is_preparing(self) -> bool:
         """Whether an epoch is here that comes after the one in use."""
-        return 0 < self.active < max(self._state.router.state.epochs, default=0)
+        return 0 < self.active < max(self.installed, default=0)
 
     # What a coordinator, a disk or a neighbour says
 
@@ -98,7 +99,7 @@ class Epochs:
         epoch = package.epoch
         if epoch in self.came and self.came[epoch].package.plan == package.plan:
             return
-        if epoch in self._state.router.state.epochs:
+        if self._state.router.state.has(epoch):
             raise EpochError(f"epoch {epoch} is another plan at broker {self._me}; look at 'overstory status'")
         portion = portion_of(package, self._me)
         place = place_in(package, portion, self._fabric.place, self._me)
@@ -113,7 +114,7 @@ class Epochs:
         """Uses an epoch from now on, or as soon as this broker holds it. Raises an ``EpochError`` if it is not here."""
         if epoch < self.active:
             raise EpochError(f"broker {self._me} uses epoch {self.active}, which comes after epoch {epoch}")
-        if epoch not in self._state.router.state.epochs:
+        if not self._state.router.state.has(epoch):
             raise EpochError(f"broker {self._me} does not have epoch {epoch}; prepare it first")
         self._in_use = max(self._in_use, epoch)
         self._go_on()
@@ -121,7 +122,7 @@ class Epochs:
     def retire(self, epoch: int) -> None:
         """Lets go of an epoch that has drained everywhere, or that was given up. Raises an ``EpochError``."""
         router = self._state.router
-        if epoch not in router.state.epochs:
+        if not router.state.has(epoch):
             return
         if epoch == self.active or epoch == self._in_use:
             raise EpochError(f"broker {self._me} uses epoch {epoch}; another one has to be activated first")
@@ -192,14 +193,14 @@ class Epochs:
         state = self._state.router.state
         for data in message.packages:
             package = decode_package(data)
-            is_new = package.epoch not in state.epochs and not state.is_past(package.epoch)
+            is_new = not state.has(package.epoch) and not state.is_past(package.epoch)
             if is_new and self._me in package.portions:  # else the plan is without this broker
                 self.install(data)
         if not self.active:
-            for epoch in [one for one in state.epochs if one < message.active and one not in message.epochs]:
+            for epoch in [one for one in self.installed if one < message.active and one not in message.epochs]:
                 self._drop(epoch)
             latest = max(message.active, message.first)
-            if latest > self.first and latest in state.epochs:
+            if latest > self.first and state.has(latest):
                 self.first = latest
         self._go_on()
 

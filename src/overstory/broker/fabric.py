@@ -285,9 +285,10 @@ class Fabric:
         moment in which the plan is activated, before the first event. Returns whether more may be filed now."""
         if not self.epochs.is_preparing or not self.pace.may_work:
             return False
-        epochs = self.state.router.state.epochs
+        state = self.state.router.state
+        coming = [one.epoch for one in state.coming.values()] or [state.epochs[max(state.epochs)]]
         self.pace.begin()
-        is_left = epochs[max(epochs)].table.file_some(FILED_AHEAD)
+        is_left = coming[-1].table.file_some(FILED_AHEAD)
         self.pace.end()
         return is_left and self.pace.may_work
 

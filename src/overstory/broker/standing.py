@@ -23,7 +23,7 @@ class EpochStanding(msgspec.Struct, frozen=True):
     drained: bool
     waiting: int  # frames with events of it that neighbours have not handled, or not said to be safe
     frames: int  # that have come
-    left: int = 0  # subscriptions here that are still to join it
+    left: int = 0  # subscriptions that are still to be entered or to join it
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -112,8 +112,13 @@ def _epoch(fabric: Any, number: int) -> EpochStanding:
             if peer in fabric.place.next_hops
         ),
         epochs.frames.get(number, 0),
-        len(fabric.state.router.state.epochs[number].joining or ()),
+        _left(fabric.state.router.state, number),
     )
+
+
+def _left(state: Any, number: int) -> int:
+    """How many subscriptions are still to be entered or to join before a broker can hold an epoch."""
+    return state.coming[number].left if number in state.coming else len(state.epochs[number].joining or ())
 
 
 def addresses_of(fabric: Any) -> dict[int, Address]:

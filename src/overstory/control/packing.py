@@ -14,9 +14,10 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from overstory.broker.packages import Package, Portion, encode_portion
+from overstory.broker.packages import Package, Portion, encode_portion, encode_rows
 from overstory.broker.places import plan_print
 from overstory.broker.standing import Subscribed
+from overstory.control.foreseeing import rows_of
 from overstory.errors import StalePlanError
 from overstory.filters import Filter, parse_filter
 from overstory.model.plan import Plan
@@ -101,6 +102,8 @@ def packed(
         {by_id[client]: broker for client, broker in rebasing.homes(moving).items() if client in by_id},
         {broker: encode_portion(_portion(scenario, rebasing, broker, share)) for broker, share in shares.items()},
         source,
+        _links_of(fitted),
+        encode_rows(rows_of(shares, live)),
     )
     return Packed(package, rebasing.rebased())
 
@@ -209,6 +212,14 @@ def _normal(text: str) -> Filter:
 
 def _pairs(trees: pa.Table) -> list[tuple[int, int]]:
     return list(zip(trees["source"].to_pylist(), trees["target"].to_pylist(), strict=True))
+
+
+def _links_of(plan: Plan) -> dict[int, list[tuple[int, int]]]:
+    """The links of each flow's tree."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for flow, link in zip(plan.trees["flow"].to_pylist(), _pairs(plan.trees), strict=True):
+        found.setdefault(flow, []).append(link)
+    return found
 
 
 def _brokers_of(plan: Plan) -> dict[int, set[int]]:

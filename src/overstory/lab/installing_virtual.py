@@ -15,7 +15,7 @@ import sys
 import msgspec
 
 from overstory.broker.leading import RefusedError
-from overstory.broker.packages import Package, Portion, encode_package, encode_portion
+from overstory.broker.packages import Package, Portion, encode_package, encode_portion, encode_rows
 from overstory.broker.place import Place
 from overstory.broker.places import next_hops
 from overstory.broker.standing import Standing, standing_of
@@ -106,8 +106,8 @@ class Ended(msgspec.Struct, frozen=True):
 class Plans:
     """Plans for a network, each on another tree, or steered."""
 
-    def __init__(self, plotted: Plotted, seed: int) -> None:
-        self._plotted, self._draw = plotted, random.Random(seed + 1)
+    def __init__(self, plotted: Plotted, seed: int, some_stay_late: bool) -> None:
+        self._plotted, self._draw, self._some_stay_late = plotted, random.Random(seed + 1), some_stay_late
         self._late = {u: frozenset({u - 1, u + 1} & set(range(plotted.brokers))) for u in range(plotted.brokers)}
 
     def places(self) -> dict[int, Place]:
@@ -119,9 +119,18 @@ class Plans:
         }
 
     def package(self, epoch: int, members: dict[int, list[Member]]) -> bytes:
-        """The next plan."""
+        """The next plan. Three in four foresee their members. Where ``some_stay_late``, one in three leaves all
+        subscriptions in the late flow."""
         kind = self._draw.choice((TREE, TREE, PATHS, STEINER))
         tree = self._tree()
+        flow_of_members = LATE if self._some_stay_late and epoch % 3 == 1 else 0
+        foreseen = [
+            (flow_of_members, broker, one.subscription, one.version, str(one.filter))
+            for broker, all_ in members.items()
+            for one in all_
+            if epoch % 4
+        ]
+        members = {} if flow_of_members == LATE else members
         prices = [(u, v, 1.0) for one in self._plotted.links for u, v in (one, one[::-1])] if kind != TREE else []
         planned = {member.subscription: member.version for all_ in members.values() for member in all_}
         portions = {}
@@ -131,7 +140,20 @@ class Plans:
             portions[broker] = encode_portion(mine)
         late_tree = {broker: sorted(peers) for broker, peers in self._late.items()}
         return encode_package(
-            Package(epoch, f"plan {epoch}", "network", planned, prices, True, late_tree, {}, {}, portions)
+            Package(
+                epoch,
+                f"plan {epoch}",
+                "network",
+                planned,
+                prices,
+                True,
+                late_tree,
+                {},
+                {},
+                portions,
+                trees={0: [(u, v) for u, peers in tree.items() for v in peers if u < v]},
+                foreseen=encode_rows(foreseen),
+            )
         )
 
     def _tree(self) -> dict[int, frozenset[int]]:
@@ -208,9 +230,11 @@ class VirtualCoordinator:
 class Drama:
     """One schedule."""
 
+    some_stay_late = True  # whether some plans know no subscription
+
     def __init__(self, seed: int) -> None:
         self.plotted = Plotted.drawn(seed)
-        self._plans = Plans(self.plotted, seed)
+        self._plans = Plans(self.plotted, seed, self.some_stay_late)
         self.network = VirtualNetwork(self._plans.places(), seed, self.plotted.durable, kernels=seed % 2 == 0)
         asked = tuple(Asked(topic, qos) for qos, topic in TOPICS.items())
         self.publisher, self.subscriber = Steady("publisher"), Steady("subscriber", asked)

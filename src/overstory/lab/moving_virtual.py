@@ -23,6 +23,8 @@ FOLLOWS, RETURNS = 0.6, 0.2  # shares of what the client does; else it goes to a
 class Moves(Drama):
     """One schedule."""
 
+    some_stay_late = False
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self._draw = random.Random(seed + 2)

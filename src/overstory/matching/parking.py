@@ -37,6 +37,17 @@ class ParkingGraph(ContainmentGraph):
             self._enter(number, node)
         return number
 
+    def add_unrelated(self, wanted: Filter) -> int:
+        """Adds a filter of which it is known that it covers none of those here, and that none of them covers it."""
+        if checked_filter(wanted) in self._same:
+            return self.add(wanted)
+        number = self._next
+        self._next += 1
+        node = self._same[wanted] = self._index.add(wanted)
+        self._members[node], self._above[node], self._below[node] = [number], set(), set()
+        self._node_of[number] = node
+        return number
+
     def remove(self, number: int) -> list[int]:
         """Removes a filter by its number. Returns those that no other covers any more, one of each node."""
         node = self._place.pop(number, None)

@@ -28,7 +28,7 @@ from overstory.routing.arrivals import Arrivals
 from overstory.routing.flow import Ended, Flow, Unadvertised
 from overstory.routing.frames import Flows, Frames
 from overstory.routing.link_state import LinkStates
-from overstory.routing.messages import LATE, Entered, Marker, Send, Settled
+from overstory.routing.messages import LATE, Entered, Key, Marker, Send, Settled
 from overstory.routing.policy import Policy
 from overstory.routing.regions import ABOVE, above
 from overstory.routing.share import FlowShare, Member, Share
@@ -57,6 +57,8 @@ class Epoch:
         self.working: set[int] = set()  # flows that have work to do (``work``)
         # Subscriptions that are still to join, with the parts that the plan gives them; None: all have
         self.joining: dict[int, list[Member]] | None = None
+        # Subscriptions of clients here that neighbours know before they join (``foreseen``), by id: flows and keys
+        self.own: dict[int, list[tuple[int, Key]]] = {}
         self.flows: dict[int, Flow] = {}
         for number, flow in share.flows.items():
             known = self.table, share.planned, self.ended, self.unadvertised

@@ -98,6 +98,7 @@ class Flow:
         self.unsettled: set[int] = set()
         self.lacking: dict[int, Lacking] = {}  # by neighbour; while there is any, its void entries still count
         self._ended, self._unadvertised = ended, unadvertised
+        self._foreseen: dict[Key, Filter] = {}  # subscriptions of clients here that neighbours know before they join
         self._announced = Digest()  # all advertisements
         self._advertised_from: dict[int, Leases] = {}  # those of them that a hop has sent
         everyone = share.everyone_advertises
@@ -339,12 +340,44 @@ class Flow:
             subscription = key[0] if client else NONE
             number = self.table.add(Way(self.share.number, hop, client), wanted, subscription, not row, no_local)
         self._enter(hop, key, Entry(wanted, number, now))
-        orders: Orders = []
+        if client and self._joins_as_foreseen(key, wanted):
+            return []
+        orders = self.unforeseen(key) if client else []
         for peer, outlet in self.outlets.items():
             outlet.tasks.untold.pop((hop, key), None)
             if peer != hop and self._may_send(peer, wanted):
                 orders += [(peer, order) for order in self.policy.added(outlet, key, wanted)]
         return orders
+
+    def foresee(self, hop: int, key: Key, wanted: Filter, now: float, host: int) -> None:
+        """Enters a subscription that the plan tells all brokers of: of a neighbour or, if the hop is NONE, of a client
+        here, which is still to join. Neighbours are not told: each enters it by itself."""
+        if hop == NONE:
+            self._foreseen[key] = wanted
+        else:
+            number = self.table.add(Way(self.share.number, hop, False), wanted)
+            self._enter(hop, key, Entry(wanted, number, now))
+        for peer, outlet in self.outlets.items():
+            if peer != hop:
+                outlet.foresee(key, wanted)
+
+    def _joins_as_foreseen(self, key: Key, wanted: Filter) -> bool:
+        """Whether neighbours know of a client's subscription that joins now."""
+        if self._foreseen.get(key) != wanted:
+            return False
+        del self._foreseen[key]
+        return True
+
+    def unforeseen(self, key: Key) -> Orders:
+        """Takes back a client's subscription that was foreseen, if it has not joined."""
+        if self._foreseen.pop(key, None) is None:
+            return []
+        return [
+            order
+            for outlet in self.outlets.values()
+            if key in outlet
+            for order in self._removed(outlet, key, None, withdrawn=True)
+        ]
 
     def _enter(self, hop: int, key: Key, entry: Entry) -> None:
         self.entries[hop, key] = entry

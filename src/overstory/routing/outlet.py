@@ -112,6 +112,17 @@ class Outlet:
         is_later = self._first_later is not None and number >= self._first_later
         return key not in self._own, number if is_later else NONE, key
 
+    def foresee(self, key: Key, wanted: Filter) -> None:
+        """Adds a subscription that the neighbour knows from the plan (``foreseen``): it counts as sent."""
+        if key in self._sources:
+            return
+        self._sources[key] = 1
+        self.filters[key] = wanted
+        self.sent.add(key)
+        if self._graph is not None:
+            number = self._number[key] = self._graph.add_unrelated(wanted)
+            self._key[number] = key
+
     def take_back(self, key: Key) -> None:
         """Makes the next ``leave`` the last one, however many last hops stand behind the subscription."""
         self._sources[key] = 1

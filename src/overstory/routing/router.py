@@ -53,6 +53,7 @@ from overstory.matching import Batch, Matches
 from overstory.model.values import Attributes
 from overstory.routing.arrivals import Waiting
 from overstory.routing.epoch import Epoch
+from overstory.routing.foreseen import Coming
 from overstory.routing.frames import NOTHING_WRONG, NOWHERE, Flows, Frames, Header, Ints, Routed, Steered
 from overstory.routing.law import PUBLISHING_BROKER
 from overstory.routing.messages import (
@@ -188,19 +189,33 @@ class Router:
     def install(self, share: Share) -> list[Output]:
         """Installs this broker's share of a plan as a new epoch. No event uses the epoch until it is activated.
 
-        This input or a later one returns ``Held`` once the epoch's tables are complete here.
+        This input or a later one returns ``Held`` once the epoch's tables are complete here. If subscriptions are
+        foreseen, the epoch is there once all of them are entered, which is long work: until then its messages come too
+        early.
         """
-        if share.epoch in self.state.epochs or self.state.is_past(share.epoch):
+        if self.state.has(share.epoch) or self.state.is_past(share.epoch):
             raise EpochError(f"epoch {share.epoch} has been installed before; a new plan needs a higher number")
         if LATE not in share.flows:
             raise UnknownTreeError("a plan needs the flow for late subscriptions")
         from_start = self.state.incarnation == 0 or self.state.active is not None
         known = self.state.policy, self._window, self.state.links, from_start
-        epoch = self.state.epochs[share.epoch] = Epoch(self.state.broker, share, *known)
+        epoch = Epoch(self.state.broker, share, *known)
+        if not share.foreseen:
+            return self._installed(epoch)
+        self.state.coming[share.epoch] = Coming(epoch)
+        return self._some_work()
+
+    def _installed(self, epoch: Epoch) -> list[Output]:
+        """An epoch is here from now on: neighbours are told of it, and subscriptions of clients here join it."""
+        share = epoch.share
+        self.state.epochs[share.epoch] = epoch
         news = self.state.links.use() if len(epoch.steered) else []
         epoch.not_begun = {peer for peer, latest in self.state.too_early.items() if latest >= share.epoch}
         outputs: list[Output] = [*news]
         for peer in sorted(self.state.up & epoch.neighbours):
+            if share.foreseen:  # what each of the two believes has to be compared
+                outputs += self.state.introduced(share.epoch, peer)
+                continue
             outputs.append(Send(peer, Begin(share.epoch, self.state.incarnation)))
             epoch.begin_with(peer)
         outputs += [Send(peer, Resynchronise(share.epoch)) for peer in sorted(epoch.not_begun & self.state.up)]
@@ -240,6 +255,9 @@ class Router:
 
     def retire(self, number: int) -> list[Output]:
         """Lets go of an epoch that has drained, or of one that is given up before any broker activated it."""
+        if self.state.coming.pop(number, None) is not None:
+            self.state.retired = max(self.state.retired, number)
+            return []
         if number not in self.state.epochs:
             raise EpochError(f"epoch {number} is not installed here")
         was_used = self.state.active is not None and number <= self.state.active
@@ -269,14 +287,25 @@ class Router:
 
     def work(self, most: int = SLICE) -> list[Output]:
         """Goes on with work that takes long: with so many items at most. To be called while ``has_work``."""
+        most, outputs = self._foresee(most)
         joining = [number for number, epoch in self.state.epochs.items() if epoch.joining is not None]
-        outputs = work(self.state, most)
+        outputs += work(self.state, most)
         if self._moves.has_early:
             outputs += self._moves.pass_early_on()
         for number in joining:
             if self.state.epochs[number].joining is None:
                 outputs += self._service.installed(number)
         return outputs
+
+    def _foresee(self, most: int) -> tuple[int, list[Output]]:
+        """Goes on with epochs that are to be installed. Returns how many items are left, and what follows."""
+        outputs: list[Output] = []
+        for number, coming in list(self.state.coming.items()):
+            most = coming.enter(most, self.state.now)
+            if not coming.left:
+                del self.state.coming[number]
+                outputs += self._installed(coming.epoch)
+        return most, outputs
 
     @property
     def has_work(self) -> bool:

@@ -4,8 +4,9 @@ The trees of the plan are checked on that occasion.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +18,7 @@ from overstory.model.regions import problems_of_regions, regions_of
 from overstory.model.scenario import Scenario
 from overstory.model.spanning import minimum_spanning_tree
 from overstory.model.tables import STEERED, TREE
-from overstory.routing.messages import LATE
+from overstory.routing.messages import LATE, Key
 from overstory.routing.regions import ABOVE, Tree, above, places_of
 from overstory.routing.written_out import written_out
 
@@ -52,6 +53,16 @@ class Member(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class Foreseen(NamedTuple):
+    """A subscription that a plan says is in a flow, as one broker sees it (``foreseen``)."""
+
+    flow: int
+    hop: int  # the neighbour that would tell of it; NONE: this broker is its host
+    host: int
+    key: Key
+    filter: Filter
+
+
 class Share(msgspec.Struct, frozen=True):
     """All that one broker needs to know of a plan."""
 
@@ -62,6 +73,7 @@ class Share(msgspec.Struct, frozen=True):
     prices: dict[Link, float] = {}  # of links between brokers, if there are steered flows
     coalesce: bool = True
     clients: frozenset[int] = frozenset()  # attached here
+    foreseen: Collection[Foreseen] = ()  # subscriptions that no broker has to be told of
 
 
 def tree_shares(

@@ -9,6 +9,7 @@ from overstory.errors import EpochError
 from overstory.filters import Filter
 from overstory.routing.epoch import Epoch
 from overstory.routing.flow import Flow, Orders
+from overstory.routing.foreseen import Coming
 from overstory.routing.link_state import LinkStates
 from overstory.routing.messages import (
     LATE,
@@ -71,6 +72,7 @@ class State:
         self.too_early: dict[int, int] = {}  # the latest epoch of which a neighbour spoke before it was installed here
         self.dropped = 0  # messages that came too early
         self.said_drained: set[int] = set()  # epochs of which the shell knows that they have drained
+        self.coming: dict[int, Coming] = {}  # epochs that are to be installed here, by their numbers
         self.leaving: dict[int, None] = {}  # subscriptions that may be in flows of epochs that were retired
         self._memberships: dict[Memberships, Memberships] = {}
 
@@ -90,6 +92,10 @@ class State:
         if number not in self.epochs:
             raise EpochError(f"epoch {number} is not installed at broker {self.broker}")
         return self.epochs[number]
+
+    def has(self, number: int) -> bool:
+        """Whether an epoch is installed here, or is about to be."""
+        return number in self.epochs or number in self.coming
 
     def is_past(self, number: int) -> bool:
         """Whether an epoch that is not installed here was retired, or comes before the active one."""
@@ -142,7 +148,7 @@ class State:
         joining: dict[int, list[Member]] = {}
         for member in epoch.share.members:
             joining.setdefault(member.subscription, []).append(member)
-        for id_ in self.homes:
+        for id_ in (*self.homes, *epoch.own):
             joining.setdefault(id_, [])
         epoch.joining = joining
 
@@ -173,6 +179,8 @@ class State:
         home = self.homes.get(id_)
         if home is not None and home.version > epoch.share.planned.get(id_, -1):
             outputs += self.join(epoch, home, id_, LATE, home.filter)
+        for flow, key in epoch.own.pop(id_, ()):  # what has ended since the plan was made has not joined
+            outputs += self.messages(epoch.share.epoch, flow, epoch.flows[flow].unforeseen(key))
         return outputs
 
     def forget_memberships(self, id_: int) -> None:

@@ -18,7 +18,9 @@ KEYS = 16  # that are listed for one item
 
 def has_work(state: State) -> bool:
     """Whether anything is to be done."""
-    return bool(state.leaving) or any(epoch.working or epoch.joining is not None for epoch in state.epochs.values())
+    return bool(state.leaving or state.coming) or any(
+        epoch.working or epoch.joining is not None for epoch in state.epochs.values()
+    )
 
 
 def work(state: State, most: int) -> list[Output]:

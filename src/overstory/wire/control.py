@@ -17,6 +17,7 @@ from overstory.filters import Filter, parse_filter
 MOST = 1 << 63  # integers of messages go into arrays of int64
 KEPT = 1 << 14  # filters that were read last: a subscription comes in many flows, with one filter
 M = TypeVar("M")
+known_filter = lru_cache(KEPT)(parse_filter)
 
 
 class Codec(Generic[M]):
@@ -28,7 +29,6 @@ class Codec(Generic[M]):
             list[Union[tuple(kinds)]],  # type: ignore[misc]  # noqa: UP007
             dec_hook=self._read,
         )
-        self._parsed = lru_cache(KEPT)(parse_filter)
 
     def encode(self, messages: Sequence[M]) -> bytes:
         """The bytes of messages, in order."""
@@ -47,7 +47,7 @@ class Codec(Generic[M]):
     def _read(self, kind: type, text: Any) -> Filter:
         if kind is not Filter or not isinstance(text, str):
             raise LinkError("a control message has something else where a filter is to be")
-        return self._parsed(text)
+        return known_filter(text)
 
 
 def _text(value: Any) -> str:
