@@ -5,9 +5,11 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overstory.broker.carrying import Carrying
 from overstory.broker.places import Who
 from overstory.filters import parse_filter
 from overstory.model.tables import PATHS, STEINER, TREE
@@ -82,7 +84,8 @@ def outcome(kernels: bool, kinds: Kinds, least: list[int], batches: list[Any]) -
         # Of a topic those of one QoS keep their order, which is what MQTT promises
         messages = [[p.payload for p in packets if isinstance(p, Publish) and p.qos == qos] for qos in (0, 1)]
         got.append((messages, Counter(packet.packet_id for packet in packets if isinstance(packet, Ack))))
-    counted = [b.state.router.state.epochs[EPOCH].steered.sent.tolist() for b in net.brokers.values()]
+    steered = [broker.state.router.state.epochs[EPOCH].steered for broker in net.brokers.values()]
+    counted = [(one.sent.tolist(), one.received.tolist()) for one in steered]
     assert not any(broker.state.counts.faults for broker in net.brokers.values())
     assert not kernels or not any(broker.state.counts.plain for broker in net.brokers.values())
     for broker in net.brokers.values():
@@ -103,4 +106,20 @@ def test_one_event_goes_around_the_ring_the_short_way() -> None:
     assert links[0, 4][2] > 0
     assert [messages for messages, _ in got] == [[[], []]] * 3 + [[[], [b"1"]]] * 2
     assert got[0][1] == {1: 1}
-    assert sum(map(sum, counted[0])) == 2
+    assert sum(map(sum, counted[0][0])) == 2
+
+
+@FEWER
+@given(kinds=KINDS, least=LEAST, batches=BATCHES)
+def test_events_that_come_with_headers_go_where_the_router_sends_them(
+    kinds: Kinds, least: list[int], batches: list[Any]
+) -> None:
+    kinds = [(kind, False) for kind, _ in kinds]
+    batches = [(broker, [(price, 0) for price, _ in events]) for broker, events in batches]
+    assert outcome(True, kinds, least, batches) == outcome(False, kinds, least, batches)
+
+
+def test_events_of_qos_0_that_come_with_headers_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Carrying, "read", lambda *_: pytest.fail("an event was read"))
+    _, got, _ = outcome(True, [(STEINER, False)] * 3, [99, 1, 99, 1, 1], [(0, [(2, 0), (3, 0), (9, 0)])])
+    assert [messages for messages, _ in got] == [[[b"1", b"2", b"3"] if b in (1, 3, 4) else [], []] for b in range(5)]

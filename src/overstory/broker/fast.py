@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from overstory.broker.departing import Copies, Departing, Sent
 from overstory.broker.fabric import Fabric
+from overstory.broker.following import Following
 from overstory.broker.kinds import Hops
 from overstory.broker.onward import Onward
 from overstory.broker.promises import Promise, Runs
@@ -175,21 +176,19 @@ class Fast:
         """Decides about events of a neighbour, and calls ``safe`` once those of QoS 1 are. False if kernels cannot;
         nothing has happened then."""
         compiled, active = self.tick.compiled, self.state.router.state.active
-        if events.steering is not None or events.epoch != active or not self.can_decide:
+        if events.epoch != active or not self.can_decide:
             return False
+        if events.steering is not None:
+            return self._followed(events)
         is_safe = not events.marks.any()
         if is_safe and self.onward.arrived(origin, events):
             return True
         if not is_safe and (events.marks.max() > 1 or not self._are_new(events)):
             return False
-        data = np.frombuffer(events.publishes, np.uint8)
-        chunks = np.zeros(1, CHUNK)
-        chunks[0] = (0, len(data), NONE, MQTT_5, NONE, 0, 0, 0)
-        frames = frame(data, chunks, self.state.slots.rows, len(data))
-        if len(frames) != len(events) or (frames["end"] - frames["start"] != events.sizes).any():
+        framed = self._framed(events)
+        if framed is None:
             return False
-        if (frames["marks"] & JSON).any():
-            return False
+        data, frames, chunks = framed
         if not is_safe:
             frames["qos"] = events.marks
             frames["marks"] |= REBUILT
@@ -212,6 +211,45 @@ class Fast:
             promise.then(safe)
         else:
             self.onward.learn(origin, events, data, frames, chunks)
+        return True
+
+    def _framed(self, events: Events) -> tuple[NDArray[np.uint8], Rows, Rows] | None:
+        """The packets of events, framed as those of a client are; None if that is not for kernels."""
+        data = np.frombuffer(events.publishes, np.uint8)
+        chunks = np.zeros(1, CHUNK)
+        chunks[0] = (0, len(data), NONE, MQTT_5, NONE, 0, 0, 0)
+        frames = frame(data, chunks, self.state.slots.rows, len(data))
+        if len(frames) != len(events) or (frames["end"] - frames["start"] != events.sizes).any():
+            return None
+        return None if (frames["marks"] & JSON).any() else (data, frames, chunks)
+
+    def _followed(self, events: Events) -> bool:
+        """Sends events on as their headers say, and hands out those that stay here. False if the plain way has to."""
+        router, state, compiled = self.state.router, self.state, self.tick.compiled
+        following = Following.of(router.state.epochs[events.epoch], events)
+        if following is None or state.takers:
+            return False
+        decisions = []
+        if len(following.staying):
+            framed = self._framed(events)
+            if framed is None:
+                return False
+            data, frames, chunks = framed
+            for rows, flows in following.together(compiled.asks_broker):
+                part = frames[rows]
+                decision = compiled.decide(data, part, chunks, self.tick.slots, flows, int(events.entries[rows[0]]))
+                if decision is None or decision.decided != len(part):
+                    return False
+                decisions.append((rows, part, decision))
+        for peer, sent in following.onward():
+            if peer in self.fabric.neighbours:
+                self.fabric.send(peer, sent, [])
+        for rows, part, decision in decisions:
+            pairs = decision.pairs
+            left: list[int] = pairs[self._brokers(pairs[:, 1]) == NONE].ravel().tolist()
+            mine = Came(events.publishers[rows], events.ids[rows], events.entries[rows])
+            self.tick.hand_out(decision, left, data, part, chunks, mine)
+        self.fabric.act(router.stayed(events.epoch, following.here, events.ids, events.entries))
         return True
 
     def _are_new(self, events: Events) -> bool:

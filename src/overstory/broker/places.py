@@ -7,13 +7,13 @@ import msgspec
 
 from overstory.broker.place import Place
 from overstory.broker.state import State
-from overstory.filters import parse_filter
 from overstory.model.folders import fingerprint_of
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.routing.messages import LATE
 from overstory.routing.share import Share, shares_of
 from overstory.routing.written_out import written_out
+from overstory.wire.control import known_filter
 
 EPOCH = 1  # of the plan that a network starts with
 PLAN_TABLES = "attachments", "flows", "members", "trees", "filters"
@@ -96,7 +96,7 @@ def introduce(state: State, place: Place, who: Who) -> None:
     for client in place.share.clients:
         mine = state.plan_subscriptions.setdefault(client, {})
         for number, text, no_local in who.subscriptions.get(client, ()):
-            mine.setdefault((parse_filter(text), no_local), []).append(number)
+            mine.setdefault((known_filter(text), no_local), []).append(number)
 
 
 def _fingerprint(scenario: Scenario, plan: Plan) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.steering import NUMBER_BITS
-from overstory.routing.frames import Frames
+from overstory.routing.frames import Frames, Ints
 from overstory.routing.steered_flows import Here, SteeredFlows
 
 MOST_WAITING, MOST_SEEN = 1024, 100_000
@@ -73,6 +73,20 @@ class Arrivals:
                 released += self._wait(source, number, Waiting(alone, flow, now))
             released += self._ready(source)
         return here._replace(stays=stays), released, early
+
+    def have_come(self, here: Here, ids: Ints, entries: Ints) -> bool:
+        """Whether some events that are to stay have come before."""
+        rows = here.frames[here.stays]
+        named = zip(here.flows[here.stays].tolist(), entries[rows].tolist(), ids[rows].tolist(), strict=True)
+        return any(((flow, entry), event) in self._seen for flow, entry, event in named)
+
+    def note(self, here: Here, ids: Ints, entries: Ints, now: float) -> None:
+        """Events have come to stay in flows that are not ordered, each for the first time."""
+        rows = here.frames[here.stays]
+        named = zip(here.flows[here.stays].tolist(), entries[rows].tolist(), ids[rows].tolist(), strict=True)
+        for flow, entry, event in named:
+            self._is_new((flow, entry), event, now)
+            self._steered.arrive(flow, entry)
 
     def _wait(self, source: Source, number: int, one: Waiting) -> list[Waiting]:
         """An event has to wait. What waits under the same number, from before a restart, is released."""

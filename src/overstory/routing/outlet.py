@@ -122,6 +122,7 @@ class Outlet:
         if self._graph is not None:
             number = self._number[key] = self._graph.add_unrelated(wanted)
             self._key[number] = key
+            self._speaks(key)
 
     def take_back(self, key: Key) -> None:
         """Makes the next ``leave`` the last one, however many last hops stand behind the subscription."""

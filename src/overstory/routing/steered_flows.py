@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from overstory.kernels.nothing import NONE
 from overstory.kernels.steering import NUMBER_BITS, RIGHT, Sent, encode_trees, ends_ahead, take_hop
 from overstory.model.tables import STEERED
-from overstory.routing.frames import NOBODY_STRANDED, Entering, Frames, Ints, Routed, Stranded
+from overstory.routing.frames import NOBODY_STRANDED, Entering, Frames, Ints, Routed, Steered, Stranded
 from overstory.routing.link_state import LinkStates
 from overstory.routing.share import FlowShare, Share
 from overstory.routing.steering import Steering, steering_on
@@ -148,9 +148,10 @@ class SteeredFlows:
 
     def here(self, frames: Frames) -> Here | None:
         """Reads the headers of frames; None if there are none."""
-        steered = frames.steered
-        if not len(steered.flows):
-            return None
+        return self.read(frames.steered) if len(frames.steered.flows) else None
+
+    def read(self, steered: Steered) -> Here:
+        """What headers say at this broker."""
         flows = self.places(steered.flows)
         known = flows != NONE
         ordered = np.zeros(len(flows), np.bool_)
