@@ -106,8 +106,8 @@ class Ended(msgspec.Struct, frozen=True):
 class Plans:
     """Plans for a network, each on another tree, or steered."""
 
-    def __init__(self, plotted: Plotted, seed: int, some_stay_late: bool) -> None:
-        self._plotted, self._draw, self._some_stay_late = plotted, random.Random(seed + 1), some_stay_late
+    def __init__(self, plotted: Plotted, seed: int) -> None:
+        self._plotted, self._draw = plotted, random.Random(seed + 1)
         self._late = {u: frozenset({u - 1, u + 1} & set(range(plotted.brokers))) for u in range(plotted.brokers)}
 
     def places(self) -> dict[int, Place]:
@@ -119,11 +119,11 @@ class Plans:
         }
 
     def package(self, epoch: int, members: dict[int, list[Member]]) -> bytes:
-        """The next plan. Three in four foresee their members. Where ``some_stay_late``, one in three leaves all
+        """The package of the next plan. Three in four plans foresee their members, and one in three leaves all
         subscriptions in the late flow."""
         kind = self._draw.choice((TREE, TREE, PATHS, STEINER))
         tree = self._tree()
-        flow_of_members = LATE if self._some_stay_late and epoch % 3 == 1 else 0
+        flow_of_members = LATE if epoch % 3 == 1 else 0
         foreseen = [
             (flow_of_members, broker, one.subscription, one.version, str(one.filter))
             for broker, all_ in members.items()
@@ -228,13 +228,11 @@ class VirtualCoordinator:
 
 
 class Drama:
-    """One schedule."""
-
-    some_stay_late = True  # whether some plans know no subscription
+    """One schedule of a network that plans are installed on."""
 
     def __init__(self, seed: int) -> None:
         self.plotted = Plotted.drawn(seed)
-        self._plans = Plans(self.plotted, seed, self.some_stay_late)
+        self._plans = Plans(self.plotted, seed)
         self.network = VirtualNetwork(self._plans.places(), seed, self.plotted.durable, kernels=seed % 2 == 0)
         asked = tuple(Asked(topic, qos) for qos, topic in TOPICS.items())
         self.publisher, self.subscriber = Steady("publisher"), Steady("subscriber", asked)

@@ -21,9 +21,7 @@ FOLLOWS, RETURNS = 0.6, 0.2  # shares of what the client does; else it goes to a
 
 
 class Moves(Drama):
-    """One schedule."""
-
-    some_stay_late = False
+    """One schedule of a network whose client moves."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
