@@ -7,11 +7,13 @@ import pytest
 
 from overstory.broker.watching import Watched
 from overstory.cli import FAILED, OK, USAGE, main
+from overstory.cli.apply import about_verdict
 from overstory.cli.engine import Scored
 from overstory.cli.operate import about_window
 from overstory.cli.topic_references import of_topics
 from overstory.control.coordinating import DECISIONS
 from overstory.control.deciding import APPLY, KEEP, Decision
+from overstory.control.measuring import Verdict
 from overstory.control.observing import TODAY
 from overstory.model.plan import Header, Plan
 
@@ -73,3 +75,8 @@ def test_the_last_window_is_a_line() -> None:
 def test_todays_plan_is_no_planners_in_a_comparison() -> None:
     """The plan of a running network may be of a planner that is not known here, or of none."""
     assert not of_topics(Scored(TODAY, Plan.of(Header("", ""), {}), view=None))  # type: ignore[arg-type]
+
+
+def test_a_cost_that_was_nothing_before_is_no_ratio() -> None:
+    assert about_verdict(Verdict(float("inf"), None)) == ": there was none before, and there is some now"
+    assert about_verdict(Verdict(0.5, 0.25)) == ", as a ratio to before: 0.500 measured, 0.250 predicted"

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,14 @@ def tell(_: str, step: Any) -> None:
     print(as_step(step.state, step), file=sys.stderr)
 
 
+def about_verdict(verdict: Any) -> str:
+    """What was measured after a change beside what was predicted, in words."""
+    if verdict.measured == math.inf:
+        return ": there was none before, and there is some now"
+    predicted = "none" if verdict.predicted is None else f"{verdict.predicted:.3f}"
+    return f", as a ratio to before: {verdict.measured:.3f} measured, {predicted} predicted"
+
+
 def _say(done: Any, arguments: argparse.Namespace) -> int:
     """Says what came of it. Raises a ``GivenUpError`` if the plan is not in use."""
     outcome = done.outcome
@@ -193,10 +202,7 @@ def _say(done: Any, arguments: argparse.Namespace) -> int:
     if outcome.asked:
         print(f"clients: {outcome.asked} asked to move, {outcome.moved} moved, {outcome.stayed} stay where they are")
     if done.verdict is not None and done.verdict.measured is not None:
-        predicted = "none" if done.verdict.predicted is None else f"{done.verdict.predicted:.3f}"
-        print(
-            f"core cost of an event, as a ratio to before: {done.verdict.measured:.3f} measured, {predicted} predicted"
-        )
+        print(f"core cost of an event{about_verdict(done.verdict)}")
     if done.note:
         raise GivenUpError(done.note)
     return 0
