@@ -1,5 +1,7 @@
 """overstory observe, coordinate and explain, where something is wrong, and what they tell of decisions."""
 
+import argparse
+import json
 from pathlib import Path
 
 import msgspec
@@ -7,7 +9,7 @@ import pytest
 
 from overstory.broker.watching import Watched
 from overstory.cli import FAILED, OK, USAGE, main
-from overstory.cli.apply import about_verdict
+from overstory.cli.apply import _say, about_verdict
 from overstory.cli.engine import Scored
 from overstory.cli.operate import about_window
 from overstory.cli.topic_references import of_topics
@@ -15,6 +17,7 @@ from overstory.control.coordinating import DECISIONS
 from overstory.control.deciding import APPLY, KEEP, Decision
 from overstory.control.measuring import Verdict
 from overstory.control.observing import TODAY
+from overstory.control.steps import Done
 from overstory.model.plan import Header, Plan
 
 
@@ -77,6 +80,8 @@ def test_todays_plan_is_no_planners_in_a_comparison() -> None:
     assert not of_topics(Scored(TODAY, Plan.of(Header("", ""), {}), view=None))  # type: ignore[arg-type]
 
 
-def test_a_cost_that_was_nothing_before_is_no_ratio() -> None:
+def test_a_cost_that_was_nothing_before_is_no_ratio(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _say(Done("installed", None, Verdict(float("inf"), None)), argparse.Namespace(json=True)) == OK
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["verdict"]["measured"] is None
     assert about_verdict(Verdict(float("inf"), None)) == ": there was none before, and there is some now"
     assert about_verdict(Verdict(0.5, 0.25)) == ", as a ratio to before: 0.500 measured, 0.250 predicted"

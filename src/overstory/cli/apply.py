@@ -186,10 +186,8 @@ def _say(done: Any, arguments: argparse.Namespace) -> int:
     """Says what came of it. Raises a ``GivenUpError`` if the plan is not in use."""
     outcome = done.outcome
     if arguments.json:
-        found = msgspec.to_builtins(
-            {"state": done.state, "outcome": outcome, "verdict": done.verdict, "note": done.note}
-        )
-        print_json(found)
+        told = {"state": done.state, "outcome": outcome, "verdict": done.verdict, "note": done.note}
+        print_json(msgspec.json.decode(msgspec.json.encode(told)))  # which writes null for a ratio to nothing
         return 0 if done.state in ("installed", "rolled back", "shown", "declined") and not done.note else FAILED
     if outcome is None:
         print(done.state)
