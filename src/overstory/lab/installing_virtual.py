@@ -52,7 +52,7 @@ Link = tuple[int, int]
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Something that fails."""
+    """A broker, a link or a coordinator that fails for a while."""
 
     kind: str
     victim: int  # a broker, or the number of a link

@@ -319,7 +319,7 @@ class Compiled:
         return *index.store, *index.scratch, *self._arrays
 
     def _refreshed(self) -> Epoch:
-        """The active epoch. What is known of another one is forgotten."""
+        """Returns the active epoch. What is known of another one is forgotten."""
         state = self._router.state
         assert state.active is not None
         epoch = state.epochs[state.active]

@@ -162,7 +162,7 @@ class Making:
         return Candidate(f"steered in {count} slices", parts, slices=slices)
 
     def _some_events(self) -> list[Attributes]:
-        """Of the part to fit."""
+        """Some events of the part of the log to fit."""
         return attributes_of(self.pipeline.some_events(self.scenario, FIT, EVENTS))
 
     def _gateways(self, count: int) -> Ints:

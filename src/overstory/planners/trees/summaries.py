@@ -124,7 +124,7 @@ class Summarising:
         return numbers
 
     def _regroup(self, sides: Sides, groups: Ints) -> None:
-        """Changes the groups. What is drawn is the same for the same boxes, whichever host asks first."""
+        """Moves boxes between the groups. What is drawn is the same for the same boxes, whichever host asks first."""
         whole = np.bitwise_and.reduce(sides.inside, axis=1)
         wanted = np.bitwise_or.reduce(whole, axis=0)
         dice, attempts = np.random.default_rng(len(groups)), min(DRAWS * len(groups), MOST_DRAWS)
