@@ -186,8 +186,8 @@ def _wired() -> tuple[Tick, Link]:
 
 
 def latency(quick: bool) -> Iterator[Measurement]:
-    """Median and 99th percentile, at a rate that both can take. The brokers take turns, so that whatever else the machine
-    does meets both."""
+    """Median and 99th percentile, at a rate that both can take. The brokers take turns, so that both meet whatever else
+    the machine does."""
     with running("overstory") as ours, running(AT_ONCE) as theirs:
         assert ours is not None
         shape = Shape("one to one", 1, 1)
