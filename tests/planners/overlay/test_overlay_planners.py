@@ -29,7 +29,7 @@ from overstory.planners.overlay.greedy_packing import packed
 from overstory.planners.overlay.instance import Instance
 from overstory.planners.overlay.mixing import mixed, votes_of
 from overstory.planners.overlay.partition import partitioned
-from overstory.planners.overlay.search import improved, searched
+from overstory.planners.overlay.search import check_effort, improved, passes_for, searched
 from overstory.planners.overlay.writing import CORES
 from overstory.planners.registry import PLANNERS
 
@@ -110,6 +110,20 @@ def test_exact_is_below_everything_and_search_near_it(small: list[Instance]) -> 
         gaps.append(cost(table, found) / least - 1)
     assert np.mean(gaps) <= 0.02
     assert max(gaps) <= 0.10
+
+
+def test_annealing_works_longer_with_more_effort_and_less_on_larger_instances() -> None:
+    assert passes_for(100_000, 1) == 120
+    assert passes_for(100_000, 4) == 480
+    assert passes_for(1_000_000, 1) == 12
+    assert passes_for(0, 3) == 360
+    assert passes_for(24_000_000, 1) == 0
+
+
+@pytest.mark.parametrize("effort", [0, -1, 1.5, True, "much"])
+def test_an_effort_is_a_number_from_one_on(effort: object) -> None:
+    with pytest.raises(UsageError, match=f"effort={effort}: it is a number from 1 on"):
+        check_effort(effort)
 
 
 def test_two_exact_methods_agree(small: list[Instance]) -> None:

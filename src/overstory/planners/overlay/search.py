@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from overstory.errors import UsageError
 from overstory.kernels import overlay_search as kernels
 from overstory.kernels.nothing import NONE
 from overstory.kernels.overlay_annealing import heat_pass, relieve
@@ -47,7 +48,8 @@ ENOUGH = 2e-4  # of the cost: rounds that save less are the last
 FLOWING = 2_000_000  # pairs of a user and a broker, up to which the minimum-cost flow of access is a start
 SAMPLES = 8  # numbers of open brokers that are tried
 HOT, COLD = 0.6, 0.01  # temperatures, relative to the mean cost of a user
-HEATED, MOST_PASSES = 12_000_000, 120  # pairs of a user and a broker that annealing looks at, and passes, at most
+HEATED, MOST_PASSES = 12_000_000, 120  # pairs of a user and a broker that annealing looks at, and passes, at most;
+# both are times the effort
 PENALTIES = 1.0, 10.0  # of a byte above a capacity, relative to the mean cost of a byte: at first, and at last
 ANNEALING, DRAWS = "annealing", 9973  # the name of what it finds, and draws of each pass, which users go around in
 
@@ -70,8 +72,9 @@ def plan(
     scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table], parameters: Mapping[str, Value], seed: int
 ) -> dict[str, pa.Table]:
     core, most = check_core(parameters["core"]), check_moves(parameters["moves"])
+    effort = check_effort(parameters["effort"])
     instance = Instance(scenario, pipeline, parameters["channels"], True, parameters["traffic"])
-    found = searched(instance, int(str(parameters["rounds"])), seed)
+    found = searched(instance, int(str(parameters["rounds"])), seed, effort)
     before, at = _positions(instance, base["attachments"]), found.at
     told = attaching(instance, found.given, before, at)
     if most is not None:
@@ -88,12 +91,24 @@ def _positions(instance: Instance, attachments: pa.Table) -> Ints:
     return instance.network.positions(broker[order][np.searchsorted(client[order], instance.traffic.users)])
 
 
-def searched(instance: Instance, rounds: int, seed: int) -> Found:
+def check_effort(effort: object) -> int:
+    """By how much annealing works longer than it does by default."""
+    if not isinstance(effort, int) or isinstance(effort, bool) or effort < 1:
+        raise UsageError(f"effort={effort}: it is a number from 1 on")
+    return effort
+
+
+def passes_for(pairs: int, effort: int) -> int:
+    """How often annealing looks at every user, where there are so many pairs of a user and a broker within reach."""
+    return min(HEATED * effort // max(pairs, 1), MOST_PASSES * effort)
+
+
+def searched(instance: Instance, rounds: int, seed: int, effort: int = 1) -> Found:
     draw = np.random.default_rng(seed)
     given = with_steiner_ratio(instance, packed(instance))
     best, name, tried = _best_start(instance, given, draw, seed)
     costs, states = {}, {name: best}
-    passes = min(HEATED // max(given.brokers.size, 1), MOST_PASSES)
+    passes = passes_for(given.brokers.size, effort)
     if passes > 1:
         states[ANNEALING] = annealed(instance, best, draw, passes)
     for which, state in states.items():
