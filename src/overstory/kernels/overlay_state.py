@@ -9,7 +9,8 @@
 
 A tree is kept in the order in which Prim's method found its nodes, so that a node's parent stands before it; adding a
 node to it takes one pass from the leaves (Chin and Houck). Removing a leaf removes its link; else the tree is made
-anew.
+anew. Whatever is asked about one broker is worked out for all brokers at once: the innermost loops go along rows, and
+compilers make vectors of them.
 """
 
 from typing import NamedTuple
@@ -55,10 +56,8 @@ class State(NamedTuple):
     first: Array  # by channel and broker: the price of the way to the nearest broker that wants the channel
     second: Array  # to the second nearest
     nearest: Array  # which is the nearest
-    version: Array  # by channel: it grows when brokers join or leave
-    stamp: Array  # by channel and broker: the version that the next two are of
-    longer: Array  # by how much the tree grows if the broker joins
-    closer: Array  # what publishing brokers then save, as a negative number
+    is_known: Array  # by channel: whether the next one is of the brokers that want it now
+    join: Array  # by channel and broker: by how much the core grows if the broker joins
     head: Array  # by broker: the first of its users
     after: Array  # by user: the next one at its broker
     before: Array
@@ -68,18 +67,23 @@ class State(NamedTuple):
 class Desk(NamedTuple):
     """Room to work in."""
 
+    back: Array  # ``far`` the other way round: it does not change
     node: Array
     parent: Array
     edge: Array
     key: Array
     via: Array
+    way: Array
     first: Array  # by broker
-    insertion: Array
+    replacing: Array  # by broker
+    least: Array  # by place and broker
 
 
 @kernel
-def new_desk(brokers: int) -> Desk:
+def new_desk(far: Array) -> Desk:
+    brokers = len(far)
     return Desk(
+        far.T.copy(),
         np.empty(brokers, np.int64),
         np.empty(brokers, np.int64),
         np.empty(brokers),
@@ -87,6 +91,8 @@ def new_desk(brokers: int) -> Desk:
         np.empty(brokers, np.int64),
         np.empty(brokers),
         np.empty(brokers),
+        np.empty(brokers),
+        np.empty((brokers, brokers)),
     )
 
 
@@ -110,14 +116,12 @@ def new_state(given: Given, at: Array, paid: Array) -> State:
         np.zeros((channels, brokers)),
         np.zeros((channels, brokers)),
         np.zeros((channels, brokers), np.int32),
-        np.ones(channels, np.int64),
-        np.zeros((channels, brokers), np.int64),
-        np.zeros((channels, brokers)),
+        np.zeros(channels, np.bool_),
         np.zeros((channels, brokers)),
         np.full(brokers, NOBODY, np.int64),
         np.full(users, NOBODY, np.int64),
         np.full(users, NOBODY, np.int64),
-        new_desk(brokers),
+        new_desk(given.far),
     )
     for user in range(users):
         broker = state.at[user]
@@ -171,11 +175,10 @@ def rebuild(state: State, channel: int) -> None:
         state.node[channel],
         state.parent[channel],
         state.edge[channel],
-        state.desk.insertion,
+        state.desk.way,
     )
-    state.version[channel] += 1
-    for broker in range(len(state.given.far)):
-        _look_around(state, channel, broker)
+    state.is_known[channel] = False
+    _look_around(state, channel)
 
 
 @kernel
@@ -209,40 +212,44 @@ def grow(
 
 
 @kernel
-def _look_around(state: State, channel: int, broker: int) -> None:
-    """The nearest and the second nearest broker that want a channel, seen from a broker."""
-    first, second, nearest = np.inf, np.inf, -1
-    row = state.given.far[broker]
+def _look_around(state: State, channel: int) -> None:
+    """The nearest and the second nearest broker that want a channel, seen from each broker."""
+    first, second, nearest = state.first[channel], state.second[channel], state.nearest[channel]
+    first[:], second[:], nearest[:] = np.inf, np.inf, -1
     for place in range(state.size[channel]):
         other = state.node[channel, place]
-        if row[other] < first:
-            second = first
-            first, nearest = row[other], other
-        elif row[other] < second:
-            second = row[other]
-    state.first[channel, broker], state.second[channel, broker] = first, second
-    state.nearest[channel, broker] = nearest
+        row = state.desk.back[other]
+        for broker in range(len(first)):
+            way, before = row[broker], first[broker]
+            second[broker] = min(second[broker], max(way, before))
+            nearest[broker] = other if way < before else nearest[broker]
+            first[broker] = min(way, before)
 
 
 @kernel
-def inserted(near: Array, node: Array, parent: Array, edge: Array, size: int, broker: int, least: Array) -> float:
-    """The length of a tree that one more broker joins."""
-    row = near[broker]
+def _insertions(near: Array, node: Array, parent: Array, edge: Array, size: int, least: Array, out: Array) -> None:
+    """The length of a tree that one more broker joins, for each broker."""
+    out[:] = 0.0
     for place in range(size):
-        least[place] = row[node[place]]
-    length = 0.0
+        least[place] = near[node[place]]
     for place in range(size - 1, 0, -1):
-        link, way = edge[place], least[place]
-        above = parent[place]
-        if link < way:
-            length += link
-            if way < least[above]:
-                least[above] = way
-        else:
-            length += way
-            if link < least[above]:
-                least[above] = link
-    return length + least[0] if size else 0.0
+        link, ways, above = edge[place], least[place], least[parent[place]]
+        for broker in range(len(out)):
+            way = ways[broker]
+            out[broker] += min(link, way)
+            above[broker] = min(above[broker], max(link, way))
+    if size:
+        out += least[0]
+
+
+@kernel
+def _closer(far: Array, rate: Array, first: Array, out: Array) -> None:
+    """Adds what publishing brokers save, as a negative number, if a broker joins to which they have had ``first``."""
+    for other in range(len(far)):
+        if rate[other] > 0:
+            row, so_far, bytes_ = far[other], first[other], rate[other]
+            for broker in range(len(out)):
+                out[broker] += bytes_ * min(row[broker] - so_far, 0.0)
 
 
 @kernel
@@ -266,28 +273,18 @@ def access_and_core(state: State) -> tuple[float, float]:
 
 
 @kernel
-def joining(state: State, channel: int, broker: int) -> float:
-    """By how much the core of a channel grows if a broker joins that does not want it yet."""
-    given = state.given
-    if state.stamp[channel, broker] != state.version[channel]:
-        state.stamp[channel, broker] = state.version[channel]
-        length = inserted(
-            given.near,
-            state.node[channel],
-            state.parent[channel],
-            state.edge[channel],
-            state.size[channel],
-            broker,
-            state.desk.insertion,
-        )
-        state.longer[channel, broker] = length - state.length[channel]
-        saved = 0.0
-        for other in range(len(given.far)):
-            if state.rate[channel, other] > 0 and given.far[other, broker] < state.first[channel, other]:
-                saved += state.rate[channel, other] * (given.far[other, broker] - state.first[channel, other])
-        state.closer[channel, broker] = saved
-    weight = given.total[channel] * given.steiner_ratio[0]
-    return weight * state.longer[channel, broker] + state.closer[channel, broker]
+def joining(state: State, channel: int) -> Array:
+    """By broker that does not want a channel yet: by how much its core grows if the broker joins."""
+    given, join = state.given, state.join[channel]
+    if not state.is_known[channel]:
+        state.is_known[channel] = True
+        node, parent, edge = state.node[channel], state.parent[channel], state.edge[channel]
+        _insertions(given.near, node, parent, edge, state.size[channel], state.desk.least, join)
+        weight, length = given.total[channel] * given.steiner_ratio[0], state.length[channel]
+        for broker in range(len(join)):
+            join[broker] = weight * (join[broker] - length)
+        _closer(given.far, state.rate[channel], state.first[channel], join)
+    return join
 
 
 @kernel
@@ -308,7 +305,7 @@ def without(state: State, channel: int, broker: int) -> float:
             if other != place:
                 desk.via[found] = state.node[channel, other]
                 found += 1
-        return grow(state.given.near, desk.via, found, desk.key, desk.node, desk.parent, desk.edge, desk.insertion)
+        return grow(state.given.near, desk.via, found, desk.key, desk.node, desk.parent, desk.edge, desk.way)
     for other in range(size - 1):
         there = other + (other >= place)
         above = state.parent[channel, there]
@@ -335,24 +332,27 @@ def leaving(state: State, channel: int, broker: int) -> float:
 
 
 @kernel
-def _replacing(state: State, channel: int, broker: int, left: float) -> float:
-    """After ``leaving``, which gave ``left``: the change if another broker joins in its place."""
+def _replacing(state: State, channel: int, left: float) -> Array:
+    """After ``leaving``, which gave ``left``: by broker the change if it joins in the place of the one that left."""
     given, desk, size = state.given, state.desk, state.size[channel] - 1
+    found = desk.replacing
     if size == 0:
-        cost = 0.0
-        for other in range(len(given.far)):
+        found[:] = 0.0
+        for other in range(len(found)):
             if state.rate[channel, other] > 0:
-                cost += state.rate[channel, other] * (given.far[other, broker] - state.first[channel, other])
-        return cost
-    before = 0.0
+                row, before, bytes_ = given.far[other], state.first[channel, other], state.rate[channel, other]
+                for broker in range(len(found)):
+                    found[broker] += bytes_ * (row[broker] - before)
+        return found
+    length = 0.0
     for place in range(size):
-        before += desk.edge[place]
-    longer = inserted(given.near, desk.node, desk.parent, desk.edge, size, broker, desk.insertion) - before
-    saved = 0.0
-    for other in range(len(given.far)):
-        if state.rate[channel, other] > 0 and given.far[other, broker] < desk.first[other]:
-            saved += state.rate[channel, other] * (given.far[other, broker] - desk.first[other])
-    return left + given.total[channel] * given.steiner_ratio[0] * longer + saved
+        length += desk.edge[place]
+    _insertions(given.near, desk.node, desk.parent, desk.edge, size, desk.least, found)
+    weight = given.total[channel] * given.steiner_ratio[0]
+    for broker in range(len(found)):
+        found[broker] = left + weight * (found[broker] - length)
+    _closer(given.far, state.rate[channel], desk.first, found)
+    return found
 
 
 @kernel
@@ -413,20 +413,23 @@ def _add_wanted(state: State, user: int, channel: int, found: Array) -> None:
         return
     if not alone and state.size[channel] == len(given.far):
         return
-    left = leaving(state, channel, here) if alone else 0.0
-    mine = own_rate(given, user, channel) if alone else 0.0
+    if not alone:
+        join = joining(state, channel)
+        for k in range(len(brokers)):
+            if brokers[k] >= 0 and state.count[channel, brokers[k]] == 0:
+                found[k] += join[brokers[k]]
+        return
+    left, mine = leaving(state, channel, here), own_rate(given, user, channel)
     back = state.second[channel, here] if state.nearest[channel, here] == here else state.first[channel, here]
+    replacing = _replacing(state, channel, left)
     for k in range(len(brokers)):
         there = brokers[k]
         if there < 0 or there == here:
             continue
         if state.count[channel, there] > 0:
-            if alone:
-                found[k] += left - mine * back
-        elif alone:
-            found[k] += _replacing(state, channel, there, left) - mine * min(back, given.far[here, there])
+            found[k] += left - mine * back
         else:
-            found[k] += joining(state, channel, there)
+            found[k] += replacing[there] - mine * min(back, given.far[here, there])
 
 
 @kernel
@@ -454,12 +457,9 @@ def _carry(state: State, channel: int, here: int, there: int, rate: float) -> No
     """A rate from one broker to another, and what is known of brokers that might join."""
     state.rate[channel, here] = max(state.rate[channel, here] - rate, 0.0)
     state.rate[channel, there] += rate
-    far, version = state.given.far, state.version[channel]
-    if state.size[channel] == len(far):
+    if not state.is_known[channel]:
         return
+    far, join = state.given.far, state.join[channel]
     now, then = state.first[channel, there], state.first[channel, here]
     for broker in range(len(far)):
-        if state.stamp[channel, broker] == version:
-            state.closer[channel, broker] += rate * (
-                min(far[there, broker] - now, 0.0) - min(far[here, broker] - then, 0.0)
-            )
+        join[broker] += rate * (min(far[there, broker] - now, 0.0) - min(far[here, broker] - then, 0.0))
