@@ -119,7 +119,7 @@ class Net:
         broker.fabric.run(most)
         broker.fabric.flush()
         for peer, neighbour in broker.fabric.neighbours.items():
-            data = neighbour.data_to_send()
+            data = b"".join(neighbour.data_to_send())
             if data:
                 self.wires[number, peer] = self.wires.get((number, peer), b"") + data
                 busy = True

@@ -94,7 +94,7 @@ class Pair:
 
     def carry(self, at: int, most: int = 10**9) -> None:
         """Carries so many bytes from one side to the other."""
-        self.wires[at].append(self.sides[at].link.data_to_send())
+        self.wires[at].append(b"".join(self.sides[at].link.data_to_send()))
         data = b"".join(self.wires[at])
         self.wires[at] = deque([data[most:]])
         other = self.sides[1 - at]
@@ -202,7 +202,7 @@ def test_a_ping_is_answered_whatever_waits_and_silence_is_noticed() -> None:
     one.link.tick(1.0)
     pair.carry(0)
     assert len(other.inbox) == 100  # nothing is handled
-    (raw,) = Reader().feed(other.link.data_to_send())
+    (raw,) = Reader().feed(b"".join(other.link.data_to_send()))
     assert raw.kind == PONG
     one.link.tick(3.0)
     with pytest.raises(LinkError, match=r"broker 2 has been silent for 4\.0 seconds"):

@@ -150,7 +150,7 @@ def test_events_carry_their_numbers_and_who_published_them() -> None:
     for _ in range(4):
         a.send(*(Publish(topic, b"1") for topic in "yxyyx"))
         net.settle()
-    found = [decode_events(one.body) for one in frames if one.events is not None]
+    found = [decode_events(b"".join(one.body)) for one in frames if one.events is not None]
     assert looked_up(net) == [15, 6, 6, 0]  # the first turn learns what it has twice
     assert [number for events in found for number in events.ids.tolist()] == [
         first + 5 * turn + place for turn in range(4) for place in (1, 4)

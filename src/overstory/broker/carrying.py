@@ -26,7 +26,7 @@ from overstory.routing.messages import Released
 from overstory.wire.attributes import attributes_of
 from overstory.wire.decode import decode
 from overstory.wire.encode import encode
-from overstory.wire.frames import QOS, RETAIN, Events, Steering, distinct
+from overstory.wire.frames import QOS, RETAIN, Events, Steering, distinct, no_statistics
 from overstory.wire.packets import MQTT_5, Publish
 
 CARRIED = "$carried"  # a column of events that no filter can ask for: the event itself
@@ -103,7 +103,7 @@ class Carrying:
             np.full(count, neighbour.peer),
             events.flows,
             steered,
-            Header(*map(np.ascontiguousarray, events.statistics)),
+            Header(*map(np.ascontiguousarray, events.statistics or no_statistics(count))),
         )
         self._route(frames)
         for place, one in enumerate(carried):

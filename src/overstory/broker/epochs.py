@@ -89,7 +89,8 @@ class Epochs:
     @property
     def is_preparing(self) -> bool:
         """Whether an epoch is here that comes after the one in use."""
-        return 0 < self.active < max(self.installed, default=0)
+        state = self._state.router.state
+        return (len(state.epochs) > 1 or len(state.coming) > 0) and 0 < self.active < max(self.installed, default=0)
 
     # What a coordinator, a disk or a neighbour says
 

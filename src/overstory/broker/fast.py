@@ -156,7 +156,6 @@ class Fast:
         """The events of one frame."""
         rows, flows, steering = sent
         packets, sizes = link_packets(data, frames, chunks, rows)
-        zeros, none = constant(0, len(rows)), constant(NONE, len(rows))
         if came is not None:
             publishers, ids, entries = (some_of(column, rows) for column in came)
         else:
@@ -165,10 +164,8 @@ class Fast:
             publishers = constant(chunks["client"][0], len(rows)) if is_one else chunks["client"][frames["chunk"][rows]]
         marks = frames["qos"][rows].astype(np.int64) | np.where(frames["marks"][rows] & RETAIN, 4, 0)
         epoch = self.fabric.epochs.active
-        statistics = none, zeros, zeros
         acknowledged = self.fabric.marks.carried(distinct(entries)) if steering is None else NOTHING
-        packed = packets.tobytes()
-        return Events(epoch, packed, sizes, marks, ids, publishers, entries, flows, statistics, steering, acknowledged)
+        return Events(epoch, packets.data, sizes, marks, ids, publishers, entries, flows, None, steering, acknowledged)
 
     # Events that come from neighbours
 

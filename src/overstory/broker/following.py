@@ -73,7 +73,7 @@ class Following:
                     events.publishers[rows],
                     events.entries[rows],
                     [events.flows[row] for row in rows.tolist()],
-                    (events.statistics[0][rows], events.statistics[1][rows], events.statistics[2][rows]),
+                    events.statistics_of(rows),
                     Steering(np.ones(len(rows), np.int64), headers.flows, np.diff(headers.byte_offsets), headers.data),
                 ),
             )

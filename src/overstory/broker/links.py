@@ -36,6 +36,7 @@ from overstory.wire.frames import (
     PONG,
     REFUSED,
     SAFE,
+    Buffer,
     Events,
     Raw,
     Reader,
@@ -43,6 +44,7 @@ from overstory.wire.frames import (
     encode_events,
     framed,
     head_of,
+    pieces_of,
     some_events,
 )
 from overstory.wire.handshake import MAGIC, VERSION, Hello, Known, check_hello, encode_hello
@@ -78,7 +80,8 @@ class Sent(msgspec.Struct):
     """A frame that was given to the link."""
 
     kind: int
-    body: bytes
+    body: tuple[Buffer, ...]  # in pieces
+    size: int  # bytes of that
     events: Events | None = None
     promises: Promises = ()
     number: int = 0
@@ -112,7 +115,7 @@ class Neighbour:
         self.connected = False
         self.incarnation = NOBODY  # of the neighbour
         self.takes_events = False
-        self.outgoing: list[bytes] = []
+        self.outgoing: list[Buffer] = []
         self.waiting_bytes = 0  # given to the link, and not handled by the neighbour
         self.received = self.handled = 0
         self._reader = Reader()
@@ -242,7 +245,7 @@ class Neighbour:
         self.traffic.messages += messages
         self.traffic.entries += entries
         self.traffic.control_bytes += len(body)
-        self._send(Sent(CONTROL, body))
+        self._send(Sent(CONTROL, (body,), len(body)))
 
     def publish(self, events: Events, promises: Promises) -> None:
         """Sends events; a promise for each of QoS 1 or 2, or none at all if there are none of these."""
@@ -257,7 +260,7 @@ class Neighbour:
             events = events.carrying(lowered(events.acknowledged, self._lowest))
         sent = _events_frame(events, promises)
         traffic.frames += 1
-        traffic.frame_bytes += len(sent.body)
+        traffic.frame_bytes += sent.size
         for promise, count in runs_of(promises):
             promise.wait(count)
         if self.takes_events:
@@ -272,24 +275,24 @@ class Neighbour:
         self.takes_events = True
         held, self._held_back = self._held_back, deque()
         for sent in held:
-            self.waiting_bytes -= len(sent.body)
+            self.waiting_bytes -= sent.size
             self._send(sent)
 
     def _hold_back(self, sent: Sent) -> None:
         self._held_back.append(sent)
-        self.waiting_bytes += len(sent.body)
+        self.waiting_bytes += sent.size
 
     def _send(self, sent: Sent) -> None:
         sent.number, self._next = self._next, self._next + 1
         self._unhandled.append(sent)
-        self.waiting_bytes += len(sent.body)
+        self.waiting_bytes += sent.size
         if sent.unsafe:
             self._unsafe[sent.number] = sent
         if self.connected:
             self._put(sent)
 
     def _put(self, sent: Sent) -> None:
-        self.outgoing += (head_of(sent.kind, sent.body, sent.number), sent.body)
+        self.outgoing += (head_of(sent.kind, sent.size, sent.number), *sent.body)
 
     def done(self, number: int) -> None:
         """This side has handled a frame of the neighbour."""
@@ -300,20 +303,20 @@ class Neighbour:
         if incarnation == self.incarnation:
             self._safe.append((number, place))
 
-    def data_to_send(self) -> bytes:
-        """All that is to be written now."""
+    def data_to_send(self) -> list[Buffer]:
+        """All that is to be written now, in pieces."""
         if not self.connected:
-            return b""
+            return []
         if self._safe:
             pairs, self._safe = self._safe, []
             body = b"".join(PAIR.pack(*pair) for pair in pairs)
             self.traffic.other_bytes += len(body)
-            self._send(Sent(SAFE, body))
+            self._send(Sent(SAFE, (body,), len(body)))
         if self.handled > self._said_handled:
             self._said_handled = self.handled
             self._other(framed(HANDLED, NUMBER.pack(self.handled)))
-        data, self.outgoing = b"".join(self.outgoing), []
-        return data
+        pieces, self.outgoing = self.outgoing, []
+        return pieces
 
     # What the neighbour sends
 
@@ -346,7 +349,7 @@ class Neighbour:
         if handled >= self._next:
             raise LinkError(f"frame {handled} is acknowledged, and was never sent")
         while self._unhandled and self._unhandled[0].number <= handled:
-            self.waiting_bytes -= len(self._unhandled.popleft().body)
+            self.waiting_bytes -= self._unhandled.popleft().size
 
     def safe_there(self, raw: Raw) -> None:
         """The neighbour says which events are safe with it."""
@@ -407,9 +410,9 @@ class Neighbour:
 
 def _events_frame(events: Events, promises: Promises) -> Sent:
     unsafe = sum(count for _, count in runs_of(promises))
-    return Sent(
-        EVENTS, encode_events(events), events, promises if isinstance(promises, Runs) else list(promises), unsafe=unsafe
-    )
+    body = pieces_of(events)
+    kept = promises if isinstance(promises, Runs) else list(promises)
+    return Sent(EVENTS, body, sum(map(len, body)), events, kept, unsafe=unsafe)
 
 
 def _unsafe_events(sent: Sent) -> tuple[Events, list[Promise]]:

@@ -5,6 +5,7 @@ serves, and goes on to other neighbours and to clients. Where a kind is unknown,
 and what it decides about kinds that came before is learned.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from overstory.broker.tick import Came, Tick
 from overstory.kernels.nothing import NONE
 from overstory.kernels.straight import ONWARD, READ, sent_on
 from overstory.routing.compiled import Decision
-from overstory.wire.frames import Events, Flows, are_alike, constant, distinct, some_of
+from overstory.wire.frames import Events, Flows, Same, are_alike, constant, distinct, some_of
 from overstory.wire.packets import MQTT_5
 
 Rows = NDArray[Any]
@@ -83,28 +84,27 @@ class Onward:
             if not len(rows):
                 continue
             publishers, ids, entries = (some_of(column, rows) for column in came)
-            zeros, none = constant(0, len(rows)), constant(NONE, len(rows))
             events = Events(
                 fabric.epochs.active,
                 (packets if len(packets) else data).data,
                 sizes,
-                zeros,
+                constant(0, len(rows)),
                 ids,
                 publishers,
                 entries,
                 self._flows(which),
-                (none, zeros, zeros),
+                None,
                 None,
                 fabric.marks.carried(distinct(entries)),
             )
             fabric.send(peer, events, [])
 
-    def _flows(self, which: Ints) -> list[Flows]:
+    def _flows(self, which: Ints) -> Sequence[Flows]:
         """The flows of copies, by the numbers of their sets."""
         sets = self._kinds.flow_sets
         first = int(which[0])
         if len(sets) == 1 or (which == first).all():
-            return [sets[first]] * len(which)
+            return Same(sets[first], len(which))
         return [sets[number] for number in which.tolist()]
 
     def learn(self, origin: int, events: Events, data: Bytes, frames: Rows, chunks: Rows) -> None:

@@ -19,6 +19,7 @@ from overstory.wire.handshake import Hello, check_hello, decode_hello
 
 PATIENCE = 5.0  # seconds for a handshake
 REASON = 500  # bytes
+SMALL = 1 << 14  # bytes: pieces of no more than that are rather joined than written one by one
 SLICE = 200  # messages and events of neighbours in one turn: some milliseconds
 
 
@@ -227,10 +228,12 @@ class Peers:
         """Bytes have come over a link: heartbeats are answered at once, frames wait for their turn."""
         if self._connections.get(neighbour.peer) is not connection:
             return
+        was_full = self.fabric.is_full
         raws = neighbour.receive(data, self.now())
         self.fabric.arrived(neighbour, raws)
         self.write(neighbour)
-        self._wake()
+        if raws or was_full:
+            self._wake()
 
     def failed(self, neighbour: Neighbour, error: LinkError) -> None:
         """A frame of a neighbour could not be handled: its link ends, and begins anew behind that frame."""
@@ -242,9 +245,11 @@ class Peers:
         """Writes what is to be sent to a neighbour."""
         connection = self._connections.get(neighbour.peer)
         if connection is not None:
-            data = neighbour.data_to_send()
-            if data:
-                connection.transport.write(data)
+            pieces = neighbour.data_to_send()
+            if len(pieces) > 1 and sum(map(len, pieces)) <= SMALL:
+                pieces = [b"".join(pieces)]
+            if pieces:
+                connection.transport.writelines(pieces)
 
     def flush(self) -> None:
         """Writes what is to be sent to all neighbours."""

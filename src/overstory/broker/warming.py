@@ -56,7 +56,7 @@ class Half:
         self.state.dirty.clear()
         self.fabric.run(1000)
         self.fabric.flush()
-        return self.neighbour.data_to_send()
+        return b"".join(self.neighbour.data_to_send())
 
 
 def carry_between_two() -> tuple[int, int]:

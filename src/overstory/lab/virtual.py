@@ -209,7 +209,7 @@ class VirtualNetwork:
         fabric = self.brokers[broker].fabric
         fabric.flush()
         for peer, neighbour in fabric.neighbours.items():
-            data = neighbour.data_to_send()
+            data = b"".join(neighbour.data_to_send())
             if data:
                 delay = self.delays.get((min(broker, peer), max(broker, peer)), 0.0)
                 self._under_way.setdefault((broker, peer), deque()).append((self.now + delay, data))

@@ -2,30 +2,37 @@
 
 A frame is four bytes of length, one byte of kind, and a body. Frames of ``NUMBERED`` kinds are numbered: eight bytes
 in front of the body. What a neighbour needs beside the bytes of events are arrays, one item for each event; an
-array whose items are all the same has one item. Bytes that are no frame raise a ``LinkError``, whatever they are.
+array whose items are all the same has one item. The bytes of events come behind the arrays, so that they can be sent
+from where they are. Bytes that are no frame raise a ``LinkError``, whatever they are.
 """
 
 import struct
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from overstory.errors import LinkError
+from overstory.kernels.nothing import NONE
 
 HELLO, REFUSED, PING, PONG, HANDLED, CONTROL, EVENTS, SAFE = range(8)  # kinds of frames
 NUMBERED = CONTROL, EVENTS, SAFE
 HEAD = struct.Struct(">IB")
 NUMBER = struct.Struct(">Q")
+SIZE = struct.Struct(">I")  # of the arrays of a frame of events
+ITEMS = {kind: struct.Struct(form) for kind, form in (("u1", "B"), ("<u4", "<I"), ("<i8", "<q"))}
 LARGEST = 1 << 28  # bytes
 QOS, RETAIN = 3, 4  # bits of marks
 WORD = 4  # bytes
 
 Array = NDArray[Any]
+Buffer = bytes | memoryview
 Flows = frozenset[int]
+Statistics = tuple[Array, Array, Array]  # advertisements, distances, counts, as in ``routing.frames.Header``
 Acknowledged = Mapping[int, tuple[int, int]]
 """By publishing broker, the numbers from the first up to below the second: of these no event comes again over this link
 in the flows of this frame."""
@@ -42,12 +49,12 @@ class Raw(NamedTuple):
 
 def framed(kind: int, body: bytes, number: int | None = None) -> bytes:
     """The bytes of a frame."""
-    return HEAD.pack(len(body) + 1, kind) + body if number is None else head_of(kind, body, number) + body
+    return HEAD.pack(len(body) + 1, kind) + body if number is None else head_of(kind, len(body), number) + body
 
 
-def head_of(kind: int, body: bytes, number: int) -> bytes:
+def head_of(kind: int, size: int, number: int) -> bytes:
     """The bytes in front of the body of a frame with a number."""
-    return HEAD.pack(len(body) + 9, kind) + NUMBER.pack(number)
+    return HEAD.pack(size + 9, kind) + NUMBER.pack(number)
 
 
 class Reader:
@@ -103,14 +110,14 @@ class Events(NamedTuple):
     """The events of one frame, as arrays."""
 
     epoch: int
-    publishes: bytes | memoryview  # plain PUBLISH packets of MQTT 5 and QoS 0, one behind the other
+    publishes: Buffer  # plain PUBLISH packets of MQTT 5 and QoS 0, one behind the other
     sizes: Array  # of these packets
     marks: Array  # the QoS, and whether the event is retained
     ids: Array  # the publishing brokers' numbers of the events
     publishers: Array  # clients
     entries: Array  # publishing brokers
     flows: Sequence[Flows]
-    statistics: tuple[Array, Array, Array]  # advertisements, distances, counts, as in ``routing.frames.Header``
+    statistics: Statistics | None  # None: of events that count for no advertisement
     steering: Steering | None
     acknowledged: Acknowledged = NOTHING
 
@@ -125,6 +132,13 @@ class Events(NamedTuple):
         """The same events, with other headers."""
         return Events(*self[:-2], steering, self.acknowledged)
 
+    def statistics_of(self, rows: Array) -> Statistics | None:
+        """The statistics of some of the events."""
+        if self.statistics is None:
+            return None
+        advertisements, distances, counts = self.statistics
+        return advertisements[rows], distances[rows], counts[rows]
+
     @property
     def header_bytes(self) -> int:
         """How long the steering headers are."""
@@ -132,11 +146,10 @@ class Events(NamedTuple):
 
 
 class Written(msgspec.Struct, array_like=True):
-    """The body of a frame of events."""
+    """What a frame of events has beside their packets."""
 
     epoch: int
     count: int
-    publishes: memoryview
     sizes: bytes  # uint32
     marks: bytes  # uint8
     ids: bytes  # int64
@@ -144,7 +157,7 @@ class Written(msgspec.Struct, array_like=True):
     entries: bytes
     flow_sets: list[list[int]]
     which: bytes  # uint32: the set of flows of each event
-    statistics: tuple[bytes, bytes, bytes]
+    statistics: tuple[bytes, bytes, bytes] | None = None
     steering: tuple[bytes, bytes, bytes, bytes] | None = None  # uint32, int64, uint32, uint8
     acknowledged: list[tuple[int, int, int]] = []
 
@@ -155,17 +168,21 @@ _decoder = msgspec.msgpack.Decoder(Written)
 
 def encode_events(events: Events) -> bytes:
     """The body of a frame."""
+    return b"".join(pieces_of(events))
+
+
+def pieces_of(events: Events) -> tuple[bytes, Buffer]:
+    """The body of a frame in two pieces: its arrays, and the packets of its events where they are."""
     sets: dict[Flows, int] = {}
     if are_alike(events.flows):
-        sets, which = {events.flows[0]: 0}, np.zeros(1, np.uint32)
+        sets, which = {events.flows[0]: 0}, constant(0, 1)
     else:
-        which = np.fromiter((sets.setdefault(flows, len(sets)) for flows in events.flows), np.uint32, len(events))
-    steering = events.steering
-    return _encoder.encode(
+        which = np.fromiter((sets.setdefault(flows, len(sets)) for flows in events.flows), np.int64, len(events))
+    statistics, steering = events.statistics, events.steering
+    arrays = _encoder.encode(
         Written(
             events.epoch,
             len(events),
-            memoryview(events.publishes),
             _packed(events.sizes, "<u4"),
             _packed(events.marks, "u1"),
             _packed(events.ids, "<i8"),
@@ -173,11 +190,9 @@ def encode_events(events: Events) -> bytes:
             _packed(events.entries, "<i8"),
             [sorted(flows) for flows in sets],
             _packed(which, "<u4"),
-            (
-                _packed(events.statistics[0], "<i8"),
-                _packed(events.statistics[1], "<i8"),
-                _packed(events.statistics[2], "<i8"),
-            ),
+            None
+            if statistics is None
+            else (_packed(statistics[0], "<i8"), _packed(statistics[1], "<i8"), _packed(statistics[2], "<i8")),
             None
             if steering is None
             else (
@@ -189,10 +204,38 @@ def encode_events(events: Events) -> bytes:
             [(entry, *numbers) for entry, numbers in events.acknowledged.items()],
         )
     )
+    return SIZE.pack(len(arrays)) + arrays, events.publishes
+
+
+class Same(Sequence[Flows]):
+    """The flows of events that are all for the same ones, without a place for each."""
+
+    def __init__(self, flows: Flows, count: int) -> None:
+        self._flows, self._places = flows, range(count)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> Flows: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Same": ...
+
+    def __getitem__(self, place: int | slice) -> "Flows | Same":
+        if isinstance(place, slice):
+            return Same(self._flows, len(self._places[place]))
+        self._places[place]  # or there is no such event
+        return self._flows
+
+    def __iter__(self) -> Iterator[Flows]:
+        return repeat(self._flows, len(self._places))
 
 
 def are_alike(flows: Sequence[Flows]) -> bool:
-    """Whether all events are for the same flows. (To count is fast, and most frames are for one set.)"""
+    """Whether all events, at least one, are for the same flows."""
+    if isinstance(flows, Same):
+        return len(flows) > 0
     return isinstance(flows, list) and len(flows) > 0 and flows.count(flows[0]) == len(flows)
 
 
@@ -210,7 +253,10 @@ def some_of(values: Array, rows: Array) -> Array:
 
 def are_same(values: Array) -> bool:
     """Whether all of some items, at least one, are the same. (To compare is fast, and most often they are.)"""
-    return values.strides[0] == 0 or len(values) == 1 or bool((values == values[0]).all())
+    if values.strides[0] == 0 or len(values) == 1:
+        return True
+    first = values.item(0)
+    return bool(first == values.item(-1)) and bool((values == first).all())
 
 
 def distinct(values: Array) -> list[int]:
@@ -223,36 +269,36 @@ def distinct(values: Array) -> list[int]:
 
 def decode_events(body: bytes | memoryview) -> Events:
     """Reads the body of a frame. Raises a ``LinkError`` if its parts do not fit together."""
+    body = memoryview(body)
     try:
-        written = _decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        end = SIZE.size + SIZE.unpack_from(body)[0]
+        written = _decoder.decode(body[SIZE.size : end])
+    except (struct.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise LinkError("a frame of events cannot be read") from None
-    count = written.count
-    if not 0 < count <= len(written.publishes) or not 0 <= written.epoch < 1 << 62:
+    count, publishes = written.count, body[end:]
+    if not 0 < count <= len(publishes) or not 0 <= written.epoch < 1 << 62:
         raise LinkError("a frame of events has a count that cannot be")
     sizes = _array(written.sizes, "<u4", count).astype(np.int64)
     which = _array(written.which, "<u4", count)
     sets = [frozenset(flows) for flows in written.flow_sets]
-    if int(sizes.sum()) != len(written.publishes) or (int(which.max()) >= len(sets)):
+    if int(sizes.sum()) != len(publishes) or (int(which.max()) >= len(sets)):
         raise LinkError("the arrays of a frame of events do not fit its events")
     if not all(-(1 << 62) < flow < 1 << 62 for flows in sets for flow in flows):
         raise LinkError("a frame of events has a flow out of range")
     if not all(0 <= number < 1 << 63 for numbers in written.acknowledged for number in numbers):
         raise LinkError("a frame of events acknowledges numbers out of range")
-    ids, publishers, entries = (
-        _array(column, "<i8", count) for column in (written.ids, written.publishers, written.entries)
-    )
-    advertisements, distances, counts = (_array(column, "<i8", count) for column in written.statistics)
+    ids, publishers, entries = _columns((written.ids, written.publishers, written.entries), count)
+    statistics = written.statistics
     return Events(
         written.epoch,
-        written.publishes,
+        publishes,
         sizes,
         _array(written.marks, "u1", count),
         ids,
         publishers,
         entries,
-        [sets[which[0]]] * count if len(written.which) == WORD else [sets[place] for place in which.tolist()],
-        (advertisements, distances, counts),
+        Same(sets[which[0]], count) if len(written.which) == WORD else [sets[place] for place in which.tolist()],
+        None if statistics is None else _columns(statistics, count),
         None if written.steering is None else _steering(written.steering, count),
         {entry: (since, mark) for entry, since, mark in written.acknowledged},
     )
@@ -269,8 +315,13 @@ def _steering(parts: tuple[bytes, bytes, bytes, bytes], count: int) -> Steering:
 def _packed(values: Array, kind: str) -> bytes:
     """The bytes of an array; of one item, if all are the same."""
     if len(values) and are_same(values):
-        values = values[:1]
+        return ITEMS[kind].pack(values.item(0))
     return values.astype(kind).tobytes()
+
+
+def _columns(data: tuple[bytes, bytes, bytes], count: int) -> tuple[Array, Array, Array]:
+    one, two, three = data
+    return _array(one, "<i8", count), _array(two, "<i8", count), _array(three, "<i8", count)
 
 
 def _array(data: bytes, kind: str, count: int) -> Array:
@@ -283,7 +334,7 @@ def _array(data: bytes, kind: str, count: int) -> Array:
 
 
 def _whole(data: bytes, kind: str) -> Array:
-    if len(data) % np.dtype(kind).itemsize:
+    if len(data) % ITEMS[kind].size:
         raise LinkError("an array of a frame is not whole")
     return np.frombuffer(data, kind)
 
@@ -303,7 +354,7 @@ def some_events(events: Events, rows: Array) -> Events:
         events.publishers[rows],
         events.entries[rows],
         [events.flows[row] for row in rows.tolist()],
-        (events.statistics[0][rows], events.statistics[1][rows], events.statistics[2][rows]),
+        events.statistics_of(rows),
         None if events.steering is None else _some_headers(events.steering, rows),
         events.acknowledged,
     )
@@ -334,9 +385,11 @@ def joined_events(parts: Sequence[Events]) -> Events:
     sizes, marks, ids, publishers, entries = (
         np.concatenate([getattr(part, name) for part in parts]) for name in columns
     )
-    advertisements, distances, counts = (
-        np.concatenate([part.statistics[field] for part in parts]) for field in range(3)
-    )
+    statistics = None
+    if any(part.statistics is not None for part in parts):
+        columns_of = [part.statistics or no_statistics(len(part)) for part in parts]
+        advertisements, distances, counts = (np.concatenate([one[field] for one in columns_of]) for field in range(3))
+        statistics = advertisements, distances, counts
     return Events(
         parts[0].epoch,
         b"".join(part.publishes for part in parts),
@@ -346,7 +399,7 @@ def joined_events(parts: Sequence[Events]) -> Events:
         publishers,
         entries,
         [flows for part in parts for flows in part.flows],
-        (advertisements, distances, counts),
+        statistics,
         steering,
         _acknowledged_by_all(parts),
     )
@@ -361,6 +414,12 @@ def _acknowledged_by_all(parts: Sequence[Events]) -> Acknowledged:
             before = found.get(entry, (since, mark))
             found[entry] = max(since, before[0]), min(mark, before[1])
     return {entry: (since, mark) for entry, (since, mark) in found.items() if since < mark}
+
+
+def no_statistics(count: int) -> Statistics:
+    """The statistics of events that count for no advertisement."""
+    zeros = constant(0, count)
+    return constant(NONE, count), zeros, zeros
 
 
 def _no_headers(count: int) -> Steering:
