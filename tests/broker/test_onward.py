@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overstory.broker.kinds import MOST_SOURCES
+from overstory.broker.kinds import CALM, MOST_SOURCES, MOST_VAIN
 from overstory.broker.links import Sent
 from overstory.routing.share import tree_shares
 from overstory.wire.frames import decode_events
@@ -170,3 +170,31 @@ def test_sources_are_forgotten_when_they_are_too_many() -> None:
     assert kinds.source(("neighbour", 5)) == numbers[5]
     kinds.refresh()
     assert kinds.source(("neighbour", 5)) == numbers[0]
+
+
+def test_nothing_is_learned_in_vain_again_and_again() -> None:
+    net = Net(places_in(tree_shares(TREE, epoch=1)))
+    a, c = net.brokers[0].connect("a"), net.brokers[2].connect("c")
+    c.subscribe("x", qos=0)
+    net.settle()
+
+    def publish(count: int) -> list[int]:
+        before = looked_up(net)
+        for _ in range(count):
+            net.brokers[0].deliver(a.link, write(Publish("x", b"1"), MQTT_5))
+            net.settle()
+        assert len(c.messages()) == count
+        return [now - then for now, then in zip(looked_up(net), before, strict=True)]
+
+    publish(3)
+    for number in range(MOST_VAIN):  # each learns once, and knows nothing any more when the next event comes
+        c.subscribe(f"y/{number}", qos=0)
+        net.settle()
+        publish(1)
+    c.subscribe("z", qos=0)
+    net.settle()
+    assert publish(CALM) == [0, 0, 0, 0]
+    assert publish(2) == [1, 1, 1, 0]
+    c.subscribe("w", qos=0)  # now that it was of use, the next change is like the first
+    net.settle()
+    assert publish(3) == [2, 2, 2, 0]

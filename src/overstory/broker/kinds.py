@@ -3,7 +3,9 @@
 Two messages are alike if they have the same source and all but their payloads is the same, byte by byte: the topic and
 the properties. What kernels decided about the first one then holds for the second, as long as nothing has changed that
 they went by: the forwarding table, the options of subscriptions, and which clients may be written to. Each of these has
-a stamp, and what is known under other stamps is thrown away.
+a stamp, and what is known under other stamps is thrown away. To learn takes longer than to decide. So where all that
+was learned was thrown away again and again before it was of use, nothing is learned until it is calm: until many
+messages have come under one stamp.
 
 A *source* is where messages come from, as far as that matters: clients here, by the version of MQTT that they speak; or
 a neighbour with events that serve some flows, and where some filter asks for it the broker where they were published.
@@ -46,6 +48,7 @@ MOST_MESSAGES = 1 << 16  # at once
 MOST_SOURCES = 1024
 LARGE = 16384  # bytes that three bytes of header can tell of
 TO_LEARN = 16  # kinds in one turn
+MOST_VAIN, CALM = 4, 64  # times that all was learned in vain; messages of unknown kinds under one stamp
 # The numbers of clients as sources, by their versions of MQTT
 CLIENTS: dict[Hashable, int] = {MQTT_3_1_1: 0, MQTT_5: 2 | WITH_PROPERTIES}
 
@@ -58,6 +61,9 @@ class Kinds:
         self._known: set[tuple[int, bytes]] = set()  # sources and kinds, of which the kernel knows the rest
         self._once: set[tuple[int, bytes]] = set()  # kinds that came once, and may never come again
         self._stamp: object = None
+        self._latest: object = None  # the stamp of the last messages, whether or not something was learned under it
+        self._unknown = 0  # messages of unknown kinds under it
+        self._uses, self._vain = 0, 0  # of what is known now; how often in a row there were fewer than kinds
         self._sources: dict[Hashable, int] = dict(CLIENTS)
         self._groups: dict[tuple[Link, ...], int] = {(): NOBODY}
         self.links: list[tuple[Link, ...]] = [()]  # of each group
@@ -76,7 +82,10 @@ class Kinds:
 
     def refresh(self) -> None:
         """Forgets what was decided before something has changed. To be called before anything is looked up."""
-        if self._stamp != (self._state.slots.changes, self._compiled.stamp):
+        stamp = self._state.slots.changes, self._compiled.stamp
+        if self._latest != stamp:
+            self._latest, self._unknown = stamp, 0
+        if self._stamp != stamp:
             self._forget()
         if len(self._sources) > MOST_SOURCES:
             self._forget()
@@ -96,6 +105,7 @@ class Kinds:
         some = sort_out(data, sources, largest, *self._desk, out)
         if some == NONE:
             return None
+        self._uses += 1
         report: list[int] = self._told[: HEADER + WIDTH * some].tolist()
         return report
 
@@ -103,6 +113,11 @@ class Kinds:
     def listed(self) -> NDArray[Any]:
         """The messages that were looked up last; where some were unknown, the first of these."""
         return self._messages[: self._told[LISTED]]
+
+    def pays(self, count: int) -> bool:
+        """Whether anything should be learned of so many more messages of unknown kinds."""
+        self._unknown += count
+        return self._vain < MOST_VAIN or self._unknown > CALM
 
     def to_learn(self, kinds: Sequence[tuple[int, bytes]]) -> list[int]:
         """The places of those of these unknown kinds that came before, one of each. What comes for the first time is
@@ -181,6 +196,8 @@ class Kinds:
 
     def _forget(self) -> None:
         if self._known:
+            self._vain = self._vain + 1 if self._uses < len(self._known) else 0
+            self._uses = 0
             self._known.clear()
             self._table[:] = 0
             self._used, self.are_apart = 0, True

@@ -110,7 +110,7 @@ class Onward:
     def learn(self, origin: int, events: Events, data: Bytes, frames: Rows, chunks: Rows) -> None:
         """Remembers who gets events like those of the last frame whose kinds were unknown and came before."""
         starts, sources = self._unknown
-        if not starts:
+        if not starts or not self._kinds.pays(len(starts)):
             return
         rows = np.searchsorted(frames["start"], starts).tolist()
         found = []

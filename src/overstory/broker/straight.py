@@ -132,7 +132,7 @@ class Straight:
         """Where in the last bytes that could not be sent messages begin whose kinds are unknown and came before, one of
         each kind."""
         data, self._refused = self._refused, b""
-        if not data:
+        if not data or not self.kinds.pays(len(self._unknown)):
             return []
         source, found = CLIENTS[link.version], []
         for at in self._unknown:
