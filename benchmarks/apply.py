@@ -8,8 +8,8 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ from overstory.cli.watching import write_network
 from overstory.client.bus import Bus, connect
 from overstory.control.applying import Options, Outcome, apply
 from overstory.control.brokers import Brokers
+from overstory.control.keeping import files_of
 from overstory.control.operating import rollback
 from overstory.lab.lines import written_tree
 from overstory.lab.live import HOST, Network
 from overstory.lab.live_plans import plan_of_live, scenario_of_live
-from overstory.model.plan import Plan
 from overstory.model.tables import STEINER, TREE
 
 MOST_DELAY = 10.0  # milliseconds that the 99th percentile may grow by
@@ -42,29 +42,52 @@ class Size(NamedTuple):
     seconds: int
     matches: int = 10
 
+    @property
+    def text(self) -> str:
+        """The size in words."""
+        return f"{self.brokers} brokers, {self.readers + self.others:,} subscriptions, {self.rate} events/s"
 
-QUICK, FULL = Size(3, 10, 20, 50, 6, 2), Size(20, 400, 4600, 200, 120)
+
+QUICK, FULL = Size(3, 10, 20, 50, 6, 2), Size(20, 400, 4600, 200, 180)
 
 
 def switching(quick: bool) -> Iterator[Measurement]:
     """Another plan, a steered one, and back, while a trial goes on."""
     size = QUICK if quick else FULL
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        links = [(u, v) for u in range(size.brokers) for v in (u + 1, u + 3) if v < size.brokers]
-        with Network(*written_tree(folder, links), folder / "logs") as network:
-            write_network(network, folder)
-            still, _ = asyncio.run(_trial(network, folder, size, changes=False))
-            busy, outcomes = asyncio.run(_trial(network, folder, size, changes=True))
-    what = f"{size.brokers} brokers, {size.readers + size.others:,} subscriptions, {size.rate} events/s"
+    with TemporaryDirectory() as name, network_of(Path(name), size) as network:
+        still, _ = asyncio.run(_trial(network, Path(name), size, changes=False))
+        busy, outcomes = asyncio.run(_trial(network, Path(name), size, changes=True))
     growth = max(0.001, busy["latency"]["p99"] - still["latency"]["p99"])
-    yield Measurement("apply-delay", f"{what}: growth of p99", growth, bar=MOST_DELAY, unit="ms")
+    yield Measurement("apply-delay", f"{size.text}: growth of p99", growth, bar=MOST_DELAY, unit="ms")
     print({kind: one["latency"] for kind, one in (("still", still), ("busy", busy))}, file=sys.stderr)
     print([outcome.seconds for outcome in outcomes], file=sys.stderr)
     longest = max(0.001, *(outcome.seconds["activated"] for outcome in outcomes))
-    yield Measurement("apply-activation", f"{what}: from held to used", longest, bar=MOST_ACTIVATION, unit="s")
+    yield Measurement("apply-activation", f"{size.text}: from held to used", longest, bar=MOST_ACTIVATION, unit="s")
     wrong = sum(trial[kind] for trial in (still, busy) for kind in ("missing", "unwanted", "repeated"))
-    yield Measurement("apply-wrong", f"{what}: deliveries, one added", wrong + 1, bar=1, unit="deliveries")
+    yield Measurement("apply-wrong", f"{size.text}: deliveries, one added", wrong + 1, bar=1, unit="deliveries")
+
+
+def network_of(folder: Path, size: Size, settings: dict[str, Any] | None = None) -> Network:
+    """Brokers on a strip of a triangular grid, with nobody in any flow."""
+    links = [(u, v) for u in range(size.brokers) for v in (u + 1, u + 3) if v < size.brokers]
+    return Network(*written_tree(folder, links), folder / "logs", settings)
+
+
+def brokers_of(network: Network) -> Brokers:
+    """The brokers, as a coordinator talks to them."""
+    return Brokers(f"http://{HOST}:{network.ports[0].monitor}")
+
+
+@asynccontextmanager
+async def publishing(network: Network, folder: Path, size: Size, seconds: int) -> AsyncIterator[Any]:
+    """The process of a trial that has begun to publish."""
+    write_network(network, folder)
+    command = [sys.executable, "-m", "overstory.cli", "bench", "--network", str(folder), "--json"]
+    command += ["--messages", str(size.rate * seconds), "--rate", str(size.rate)]
+    command += ["--subscribers", str(size.readers), "--matches", str(size.matches), "--seed", "7"]
+    trial = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    await _until_it_publishes(brokers_of(network), size)  # which it does when nothing else goes on
+    yield trial
 
 
 async def _trial(network: Network, folder: Path, size: Size, changes: bool) -> tuple[dict[str, Any], list[Outcome]]:
@@ -76,15 +99,10 @@ async def _trial(network: Network, folder: Path, size: Size, changes: bool) -> t
         ]
         for number in range(size.others):
             await others[number % len(others)].subscription(f"other = {number}", topics="#", qos=0)
-        command = [sys.executable, "-m", "overstory.cli", "bench", "--network", str(folder), "--json"]
         seconds = size.seconds if changes else min(size.seconds, STILL)
-        command += ["--messages", str(size.rate * seconds), "--rate", str(size.rate)]
-        command += ["--subscribers", str(size.readers), "--matches", str(size.matches), "--seed", "7"]
-        trial = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        brokers = Brokers(f"http://{HOST}:{network.ports[0].monitor}")
-        await _until_it_publishes(brokers, size)  # which it does when nothing else goes on
+        trial = await stack.enter_async_context(publishing(network, folder, size, seconds))
         churning = asyncio.create_task(_churn(others, size.others))
-        outcomes = await _change(brokers, folder) if changes else []
+        outcomes = await _change(brokers_of(network), folder) if changes else []
         told, _ = await trial.communicate()
         churning.cancel()
     return json.loads(told), outcomes
@@ -109,7 +127,7 @@ async def _change(brokers: Brokers, folder: Path) -> list[Outcome]:
         live = await brokers.subscriptions()
         scenario = scenario_of_live(await brokers.scenario(), live)
         plan = plan_of_live(scenario, live, kind, seed)
-        options = Options(scenario=scenario, files=_files(plan, folder / f"plan-{seed}"), history=folder / "history")
+        options = Options(scenario=scenario, files=files_of(plan), history=folder / "history")
         outcomes.append(await apply(plan, brokers, options))
     await asyncio.sleep(1.0)
     outcomes.append(await rollback(brokers, Options(history=folder / "history")))
@@ -121,8 +139,3 @@ async def _until_it_publishes(brokers: Brokers, size: Size) -> None:
     before = sum(report.messages_in for report in (await brokers.reports()).values())
     while sum(report.messages_in for report in (await brokers.reports()).values()) < before + size.rate:
         await asyncio.sleep(0.2)
-
-
-def _files(plan: Plan, folder: Path) -> dict[str, bytes]:
-    plan.write(folder)
-    return {one.name: one.read_bytes() for one in folder.iterdir()}

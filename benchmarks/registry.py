@@ -2,6 +2,7 @@
 
 from benchmarks import (
     apply,
+    apply_predicted,
     assignment,
     bounds,
     broker,
@@ -77,4 +78,5 @@ SUBJECTS: dict[str, Subject] = {
     "network-replay": network.replay,
     "network-storm": network.storm,
     "apply": apply.switching,
+    "apply-predicted": apply_predicted.predicting,
 }

@@ -55,3 +55,17 @@ def test_equals_that_were_parked_are_one_node_when_they_are_looked_at() -> None:
     equals = [parking.add(parse_filter("x > 1")) for _ in range(3)]
     assert parking.resting_on(0) == equals[:1]
     assert parking.equals(equals[0]) == equals
+
+
+def test_filters_that_are_known_to_be_unrelated_are_as_if_they_had_come_one_by_one() -> None:
+    texts = ["x = 1", "x = 2", "y > 1 AND x = 3", "x = 1", "s = 'a'", "x = 2", "y < 0 AND x = 3"]
+    wanted = [parse_filter(text) for text in texts]
+    together, one_by_one = ParkingGraph(), ParkingGraph(wanted)
+    assert together.add_unrelated(wanted[:3]) + together.add_unrelated(wanted[3:]) == list(range(7))
+    assert (len(together), together.next_number, together.roots()) == (7, 7, one_by_one.roots())
+    for graph in (together, one_by_one):
+        assert [graph.equals(number) for number in range(7)] == [[0, 3], [1, 5], [2], [0, 3], [4], [1, 5], [6]]
+    for number in (graph.add(parse_filter("x >= 1 AND x < 3")) for graph in (together, one_by_one)):
+        assert number == 7
+    assert together.children(7) == one_by_one.children(7)
+    assert together.remove(7) == one_by_one.remove(7)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overstory.routing.digests import BUCKETS, MASK, Digest, Leases, bucket_of, hash_of
+from overstory.routing.digests import BUCKETS, MASK, Digest, Leases, bucket_of, buckets_and_hashes, hash_of
 
 KEYS = st.tuples(st.one_of(st.integers(-5, 600), st.integers(1 << 40, (1 << 40) + 50)), st.integers(0, 3))
 
@@ -53,3 +53,15 @@ def test_versions_and_ids_are_told_apart() -> None:
     assert len({hash_of(key) for key in keys}) == len(keys)
     digest = Digest(keys)
     assert {len(digest.bucket(number)) for number in range(BUCKETS)} <= set(range(100, 220))
+
+
+@given(here=st.sets(KEYS), more=st.sets(KEYS))
+def test_many_keys_are_added_as_they_are_one_by_one(here: set[tuple[int, int]], more: set[tuple[int, int]]) -> None:
+    together, fresh = Digest(here), sorted(more - here)
+    together.add_all(fresh)
+    assert buckets_and_hashes(fresh) == ([bucket_of(key) for key in fresh], [hash_of(key) for key in fresh])
+    assert (together, together.total, together.sums()) == (
+        Digest(here | more),
+        Digest(here | more).total,
+        Digest(here | more).sums(),
+    )

@@ -88,9 +88,11 @@ class Epochs:
 
     @property
     def is_preparing(self) -> bool:
-        """Whether an epoch is here that comes after the one in use."""
+        """Whether an epoch is here that nobody uses yet, while another one is in use."""
         state = self._state.router.state
-        return (len(state.epochs) > 1 or len(state.coming) > 0) and 0 < self.active < max(self.installed, default=0)
+        if len(state.epochs) < 2 and not state.coming:
+            return False
+        return self.active > 0 and max(self.active, self._in_use) < max(self.installed, default=0)
 
     # What a coordinator, a disk or a neighbour says
 
@@ -156,7 +158,7 @@ class Epochs:
     # What the router says
 
     def holds(self, epoch: int) -> None:
-        """The broker holds an epoch: its forwarding table is complete."""
+        """The broker holds an epoch: its forwarding table is complete, and ready for events."""
         self.held.add(epoch)
         self._go_on()
 

@@ -25,9 +25,9 @@ from overstory.broker.links import Neighbour, Up
 from overstory.broker.marks import Marks
 from overstory.broker.message import Message
 from overstory.broker.moving import Moving
-from overstory.broker.pacing import Pace
 from overstory.broker.parcels import Got, Parcel, Parcels
 from overstory.broker.place import Place as Place
+from overstory.broker.preparing import Preparing
 from overstory.broker.pressure import LinkLimits
 from overstory.broker.promises import Promise, Promises, both, joined, runs_of
 from overstory.broker.retaining import Noted, Retaining
@@ -60,7 +60,6 @@ from overstory.wire.handshake import Known
 
 FASTER = 20  # times that kernels are, when turns are divided
 FILED = 500  # entries that one turn files
-FILED_AHEAD = 100  # entries that one turn files of a plan that is not in use yet
 TOLD = 4  # times that a control message takes as long as an event, when turns are divided
 
 
@@ -146,7 +145,7 @@ class Fabric:
         self.first_plan = place.plan
         self.moving = Moving(self)
         self.lead = Lead(state.journal)
-        self.pace = Pace(0.0)  # which the shell sets
+        self.preparing = Preparing(self)
         self.seen = Seen(number, state.journal)
         state.events = max(state.events, place.incarnation << 32)
         self.marks = Marks(number, lambda: state.events)
@@ -249,12 +248,7 @@ class Fabric:
 
     def run(self, most: int) -> bool:
         """Handles so many of the frames that wait, and some long work of the router. Returns whether any is left."""
-        router = self.state.router
-        self.pace.look(self.epochs.is_preparing)
-        if router.has_work and self.pace.may_work:
-            self.pace.begin()
-            self.act(router.work())
-            self.pace.end()
+        self.preparing.run()
         while self._inbox and most > 0:
             neighbour, incarnation, raw = self._inbox[0]
             try:
@@ -271,26 +265,14 @@ class Fabric:
                 neighbour.done(raw.number)
         self.state.file()
         to_try = bool(self.stranding) and self.stranding.try_again(self.state.now)
-        return bool(self._inbox) or (router.has_work and self.pace.may_work) or to_try or self._file_some()
+        return self._file_some() or bool(self._inbox) or self.preparing.has_more or to_try
 
     def _file_some(self) -> bool:
         """Goes on with filing entries, once no others are under way. After the start they are many, and an event that
         came upon all of them would hold up heartbeats. Returns whether some are left."""
         router = self.state.router.state
         self._unfiled = router.active is not None and router.epochs[router.active].table.file_some(FILED)
-        return self._unfiled or self._file_ahead()
-
-    def _file_ahead(self) -> bool:
-        """Files entries of a plan that is being prepared, as its pace allows. Else all brokers would file theirs in the
-        moment in which the plan is activated, before the first event. Returns whether more may be filed now."""
-        if not self.epochs.is_preparing or not self.pace.may_work:
-            return False
-        state = self.state.router.state
-        coming = [one.epoch for one in state.coming.values()] or [state.epochs[max(state.epochs)]]
-        self.pace.begin()
-        is_left = coming[-1].table.file_some(FILED_AHEAD)
-        self.pace.end()
-        return is_left and self.pace.may_work
+        return self._unfiled
 
     def _handle(self, neighbour: Neighbour, raw: Raw, most: int) -> int:
         """Handles one frame from a neighbour, or so much of one with control messages. Returns how much work it was."""
@@ -299,7 +281,6 @@ class Fabric:
         if raw.kind == SAFE:
             neighbour.safe_there(raw)
             return 1
-        self.pace.begin()
         if not self._said:
             self._said.extend(self.codec.decode(raw.body))
         done = 0
@@ -311,7 +292,6 @@ class Fabric:
                 handler(neighbour.peer, message)
             else:
                 self.act(self.state.router.receive(neighbour.peer, message))
-        self.pace.end()
         return done
 
     # Messages
@@ -387,7 +367,7 @@ class Fabric:
                 if output.peer in self.neighbours:
                     self.tell(output.peer, output.message)
             elif isinstance(output, Held):
-                self.epochs.holds(output.epoch)
+                self.preparing.holds(output.epoch)
             elif isinstance(output, Served):
                 self.state.unserved.discard(output.key[0])
                 self.roaming.served(output.key[0])

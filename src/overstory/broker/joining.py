@@ -42,7 +42,7 @@ class Joining(msgspec.Struct, frozen=True):
     def peers(self, state: State, wake: Callable[[], None], log: Any) -> Peers:
         """Installs the plan, and makes the broker ready to find its neighbours."""
         fabric = state.fabric = Fabric(state, self.place, state.config.window)
-        fabric.pace = Pace(state.config.preparing)
+        fabric.preparing.pace = Pace(state.config.preparing)
         if self.terrain is not None:
             fabric.moving.migrating = Migrating(fabric, self.terrain, state.config.migrate)
         introduce(state, self.place, self.who)

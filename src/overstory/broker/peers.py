@@ -115,6 +115,7 @@ class Peers:
         self._lost: dict[int, float] = {}  # since when neighbours that are not down yet have no connection
         self._listener: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._later: asyncio.TimerHandle | None = None  # when work goes on that waits for its pace
         self.port = 0
         self.errors: dict[int, str] = {}  # the last one of each neighbour
         self.made: dict[int, int] = {}  # how often there was a connection with each neighbour
@@ -258,10 +259,17 @@ class Peers:
             self.write(neighbour)
 
     def turn(self) -> bool:
-        """Handles a slice of what has come, and writes. Returns whether something is left."""
+        """Handles a slice of what has come, and writes. Returns whether something is left. Work that has to wait for
+        its pace gets a turn of its own."""
         left = self.fabric.run(SLICE)
         self.flush()
+        if not left and self._later is None and (pause := self.fabric.preparing.pause) > 0:
+            self._later = asyncio.get_running_loop().call_later(pause, self._paused)
         return left
+
+    def _paused(self) -> None:
+        self._later = None
+        self._wake()
 
     def tick(self, now: float) -> None:
         """Tells the router what time it is. A clock that is set back stands still for a while."""

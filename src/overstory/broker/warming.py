@@ -1,8 +1,10 @@
 """Two brokers in one process, joined by bytes instead of sockets, carry each other's events.
 
 So whoever forks brokers has loaded the kernels of links, too: else every broker of a network would do that by itself,
-and be silent meanwhile, when its first event comes or its first subscription goes.
+and be silent meanwhile, when its first event comes, its first subscription goes, or another plan comes into use.
 """
+
+import msgspec
 
 from overstory.broker.config import Config
 from overstory.broker.core import Core
@@ -14,7 +16,11 @@ from overstory.broker.place import Place
 from overstory.broker.places import Who, neighbours_of, next_hops
 from overstory.broker.state import State
 from overstory.broker.tick import Tick
-from overstory.routing.share import Share, tree_shares
+from overstory.filters import parse_filter
+from overstory.model.plan import EVERYTHING
+from overstory.model.tables import STEINER
+from overstory.routing.messages import LATE
+from overstory.routing.share import FlowShare, Member, Share, tree_shares
 from overstory.wire.encode import encode
 from overstory.wire.frames import Reader
 from overstory.wire.handshake import decode_hello
@@ -27,6 +33,8 @@ FILTERS = (
     "a/+",
     "#?price > 5",  # only ranges, which are filed by kernels of their own
 )
+STAYS = "a/b"  # a subscription that is there when the plan changes
+STEERED_FLOW = 0
 
 
 class Half:
@@ -80,7 +88,34 @@ def carry_between_two() -> tuple[int, int]:
         _settle(halves)
     other.send(Unsubscribe(2, FILTERS))
     _settle(halves)
+    _switch(halves)
     return other.state.counts.messages_out, sum(half.state.counts.plain for half in halves)
+
+
+def _switch(halves: tuple[Half, Half]) -> None:
+    """Both begin to use a plan with a steered flow, one after the other, while events come."""
+    one, other = halves
+    other.send(Subscribe(3, (Asked(STAYS, 0),)))
+    _settle(halves)
+    ((id_, home),) = other.state.router.state.homes.items()
+    members = {other: (Member(STEERED_FLOW, id_, home.client, home.filter, version=home.version),)}
+    shares = tree_shares([(0, 1)], epoch=2)
+    for half in halves:
+        share = shares[half.state.config.number]
+        steered = FlowShare(STEERED_FLOW, parse_filter(EVERYTHING), share.flows[LATE].neighbours, kind=STEINER)
+        whole = msgspec.structs.replace(
+            share,
+            flows={**share.flows, STEERED_FLOW: steered},
+            members=members.get(half, ()),
+            planned={id_: home.version},
+            prices={(0, 1): 1.0, (1, 0): 1.0},
+        )
+        half.fabric.act(half.state.router.install(whole))
+    _settle(halves)
+    for half in (other, one):  # so the first event still follows the plan before
+        half.fabric.act(half.state.router.activate(2))
+        one.send(*[Publish(STAYS, b"", properties={"user_properties": [("name", "1")]})] * 2)
+        _settle(halves)
 
 
 def _settle(halves: tuple[Half, Half]) -> None:

@@ -27,6 +27,7 @@ from overstory.model.scenario import SETTINGS_FILE, SMALL, Scenario
 from overstory.model.settings import Settings
 
 PATIENCE = 5.0  # seconds for an answer
+PREPARING = 2  # brokers that are given a plan at once: to read it takes each some milliseconds
 T = TypeVar("T")
 
 
@@ -152,8 +153,10 @@ class Brokers:
         await self.tell("/release", self.addresses)
 
     async def prepare(self, package: bytes, brokers: Iterable[int] | None = None) -> None:
-        """Gives brokers a plan, all by default."""
-        await self.tell("/prepare", self.addresses if brokers is None else brokers, {}, package)
+        """Gives brokers a plan, all by default, a few at a time."""
+        waiting = list(self.addresses if brokers is None else brokers)
+        for at in range(0, len(waiting), PREPARING):
+            await self.tell("/prepare", waiting[at : at + PREPARING], {}, package)
 
     async def activate(self, epoch: int, brokers: Iterable[int] | None = None) -> None:
         """Tells brokers to use an epoch."""

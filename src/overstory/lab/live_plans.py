@@ -40,18 +40,23 @@ def plan_of_live(scenario: Scenario, live: Mapping[int, list[Subscribed]], kind:
 
 
 def _tree(scenario: Scenario, seed: int) -> list[tuple[int, int]]:
-    """The links of a spanning tree that is drawn."""
+    """The links of a spanning tree that is drawn: of shortest ways from one broker, so that it is no worse than the
+    tree that is there. The first seed takes the first broker."""
     network = scenario.network
-    pairs = zip(network.ids[network.sources].tolist(), network.ids[network.targets].tolist(), strict=True)
-    links = sorted({(min(pair), max(pair)) for pair in pairs})
-    random.Random(seed).shuffle(links)
-    root = {id_: id_ for id_ in network.ids.tolist()}
-    found = []
-    for u, v in links:
-        if root[u] != root[v]:
-            old, new = root[u], root[v]
-            root = {id_: new if one == old else one for id_, one in root.items()}
-            found.append((u, v))
+    brokers = network.ids.tolist()
+    pairs = list(zip(network.ids[network.sources].tolist(), network.ids[network.targets].tolist(), strict=True))
+    random.Random(seed).shuffle(pairs)
+    near: dict[int, list[int]] = {broker: [] for broker in brokers}
+    for u, v in pairs:
+        near[u].append(v)
+    waiting = [brokers[seed % len(brokers)]]
+    reached, found = set(waiting), []
+    for here in waiting:
+        for there in near[here]:
+            if there not in reached:
+                reached.add(there)
+                waiting.append(there)
+                found.append((min(here, there), max(here, there)))
     return found
 
 

@@ -7,7 +7,7 @@ elsewhere, or takes its place in the graph.
 """
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from overstory.filters.filter import Filter, checked_filter
 from overstory.matching.containment import ContainmentGraph
@@ -37,16 +37,27 @@ class ParkingGraph(ContainmentGraph):
             self._enter(number, node)
         return number
 
-    def add_unrelated(self, wanted: Filter) -> int:
-        """Adds a filter of which it is known that it covers none of those here, and that none of them covers it."""
-        if checked_filter(wanted) in self._same:
-            return self.add(wanted)
-        number = self._next
-        self._next += 1
-        node = self._same[wanted] = self._index.add(wanted)
-        self._members[node], self._above[node], self._below[node] = [number], set(), set()
-        self._node_of[number] = node
-        return number
+    def add_unrelated(self, filters: Sequence[Filter]) -> list[int]:
+        """Adds filters of which it is known that none of them covers another one, or one of those here, and that none
+        of those here covers one of them. Some may equal others all the same. Returns their numbers."""
+        numbers = list(range(self._next, self._next + len(filters)))
+        self._next += len(filters)
+        fresh: dict[Filter, int] = {}
+        equals: list[tuple[int, Filter]] = []
+        for number, wanted in zip(numbers, filters, strict=True):
+            node = self._same.get(checked_filter(wanted))
+            if node is not None:
+                self._enter(number, node)
+            elif wanted in fresh:
+                equals.append((number, wanted))
+            else:
+                fresh[wanted] = number
+        for node, (wanted, number) in zip(self._index.add_all(fresh), fresh.items(), strict=True):
+            self._same[wanted] = self._node_of[number] = node
+            self._members[node], self._above[node], self._below[node] = [number], set(), set()
+        for number, wanted in equals:
+            self._enter(number, self._same[wanted])
+        return numbers
 
     def remove(self, number: int) -> list[int]:
         """Removes a filter by its number. Returns those that no other covers any more, one of each node."""

@@ -9,8 +9,10 @@
 ``Leases`` is such a set at the broker that was told of it. It knows when each bucket was last confirmed.
 """
 
-from collections.abc import Iterable, Iterator, MutableSet
+from collections.abc import Iterable, Iterator, MutableSet, Sequence
 from collections.abc import Set as AbstractSet
+
+import numpy as np
 
 from overstory.routing.messages import Key, Sums
 
@@ -31,6 +33,19 @@ def hash_of(key: Key) -> int:
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & WORD
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & WORD
     return (mixed ^ mixed >> 31) & MASK
+
+
+def buckets_and_hashes(keys: Sequence[Key]) -> tuple[list[int], list[int]]:
+    """The buckets and the hashes of many keys: what ``bucket_of`` and ``hash_of`` say of each."""
+    ids, versions = np.array(keys, np.int64).reshape(-1, 2).T
+    buckets: list[int] = ((ids ^ ids >> 8) & (BUCKETS - 1)).tolist()
+    word = np.uint64
+    mixed = ids.astype(word) * word(0x9E3779B97F4A7C15) + versions.astype(word) * word(0xC2B2AE3D27D4EB4F)
+    mixed += word(0x165667B19E3779F9)
+    mixed = (mixed ^ mixed >> word(30)) * word(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ mixed >> word(27)) * word(0x94D049BB133111EB)
+    hashes: list[int] = ((mixed ^ mixed >> word(31)) & word(MASK)).tolist()
+    return buckets, hashes
 
 
 class Digest(MutableSet[Key]):
@@ -65,6 +80,12 @@ class Digest(MutableSet[Key]):
         if key not in bucket:
             bucket.add(key)
             self._count(number, hash_of(key), 1)
+
+    def add_all(self, keys: Sequence[Key]) -> None:
+        """Adds many keys, none of which is here: faster than one by one."""
+        for key, number, hashed in zip(keys, *buckets_and_hashes(keys), strict=True):
+            self._buckets.setdefault(number, set()).add(key)
+            self._count(number, hashed, 1)
 
     def discard(self, key: Key) -> None:
         """Removes a key, if it is here."""

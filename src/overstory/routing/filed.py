@@ -4,6 +4,7 @@ Many subscriptions end before the next event comes, above all in a storm of them
 filed together, which is faster than one by one if it is much.
 """
 
+from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -13,7 +14,8 @@ from overstory.filters import Filter
 from overstory.matching import FilterIndex
 
 Ints = NDArray[np.int64]
-MUCH = 8  # what waits is filed together if it is at least the index divided by this
+MUCH = 8  # what waits is filed together if it is at least the index divided by this,
+MANY, LARGE = 16, 100_000  # or if it is so many filters, and the index has fewer than those
 
 
 class Filed:
@@ -36,6 +38,15 @@ class Filed:
             self._places.append(number)
         self._waiting[number] = wanted
         return number
+
+    def add_all(self, filters: Sequence[Filter]) -> list[int]:
+        """Adds many filters, and returns their numbers."""
+        numbers = [self._free.pop() for _ in range(min(len(filters), len(self._free)))]
+        following = range(len(self._places), len(self._places) + len(filters) - len(numbers))
+        self._places += following
+        numbers += following
+        self._waiting.update(zip(numbers, filters, strict=True))
+        return numbers
 
     def remove(self, number: int) -> None:
         """Removes the filter of this number."""
@@ -73,7 +84,8 @@ class Filed:
         return found
 
     def _file(self, numbers: list[int], filters: list[Filter]) -> None:
-        if len(filters) * MUCH > len(self._index):
+        size = len(self._index)
+        if len(filters) * MUCH > size or (len(filters) >= MANY and size < LARGE):
             places = self._index.add_all(filters).tolist()
         else:
             places = [self._index.add(wanted) for wanted in filters]

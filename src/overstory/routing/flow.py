@@ -349,17 +349,24 @@ class Flow:
                 orders += [(peer, order) for order in self.policy.added(outlet, key, wanted)]
         return orders
 
-    def foresee(self, hop: int, key: Key, wanted: Filter, now: float, host: int) -> None:
-        """Enters a subscription that the plan tells all brokers of: of a neighbour or, if the hop is NONE, of a client
-        here, which is still to join. Neighbours are not told: each enters it by itself."""
+    def foresee(self, hop: int, host: int, wanted: Mapping[Key, Filter], now: float) -> None:
+        """Enters subscriptions of one host that the plan tells all brokers of: they come by a neighbour or, if the hop
+        is NONE, are of clients here, and still to join. Neighbours are not told: each enters them by itself."""
         if hop == NONE:
-            self._foreseen[key] = wanted
+            self._foreseen.update(wanted)
         else:
-            number = self.table.add(Way(self.share.number, hop, False), wanted)
-            self._enter(hop, key, Entry(wanted, number, now))
+            wanted = {key: one for key, one in wanted.items() if (hop, key) not in self.entries}
+            numbers = self._foresee_entries(hop, host, wanted)
+            entries = (Entry(one, number, now) for one, number in zip(wanted.values(), numbers, strict=True))
+            self.entries.update(zip(((hop, key) for key in wanted), entries, strict=True))
+            self.heard[hop].keys.add_all(list(wanted))
         for peer, outlet in self.outlets.items():
             if peer != hop:
-                outlet.foresee(key, wanted)
+                outlet.foresee(wanted)
+
+    def _foresee_entries(self, hop: int, host: int, wanted: Mapping[Key, Filter]) -> Sequence[int]:
+        """Adds entries for subscriptions of a host, and returns their numbers in the table."""
+        return self.table.add_all(Way(self.share.number, hop, False), list(wanted.values()))
 
     def _joins_as_foreseen(self, key: Key, wanted: Filter) -> bool:
         """Whether neighbours know of a client's subscription that joins now."""

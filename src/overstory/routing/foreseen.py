@@ -11,7 +11,7 @@
 """
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import groupby, islice
 
 from overstory.kernels.nothing import NONE
 from overstory.routing.epoch import Epoch
@@ -28,10 +28,12 @@ class Coming:
 
     def enter(self, most: int, now: float) -> int:
         """Enters so many at most. Returns how many more could have been."""
-        for one in islice(self._waiting, most):
-            most -= 1
-            self.left -= 1
-            self.epoch.flows[one.flow].foresee(one.hop, one.key, one.filter, now, one.host)
-            if one.hop == NONE:
-                self.epoch.own.setdefault(one.key[0], []).append((one.flow, one.key))
-        return most
+        some = list(islice(self._waiting, most))
+        self.left -= len(some)
+        for (flow, hop, host), ones in groupby(some, lambda one: one[:3]):
+            wanted = {one.key: one.filter for one in ones}
+            self.epoch.flows[flow].foresee(hop, host, wanted, now)
+            if hop == NONE:
+                for key in wanted:
+                    self.epoch.own.setdefault(key[0], []).append((flow, key))
+        return most - len(some)

@@ -13,7 +13,7 @@ in use a newcomer replaces nobody. So under active covering brokers that begin t
 same in whatever order messages came, and what a later change costs does not depend on that order either.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from overstory.filters import Filter
@@ -112,17 +112,18 @@ class Outlet:
         is_later = self._first_later is not None and number >= self._first_later
         return key not in self._own, number if is_later else NONE, key
 
-    def foresee(self, key: Key, wanted: Filter) -> None:
-        """Adds a subscription that the neighbour knows from the plan (``foreseen``): it counts as sent."""
-        if key in self._sources:
-            return
-        self._sources[key] = 1
-        self.filters[key] = wanted
-        self.sent.add(key)
+    def foresee(self, wanted: Mapping[Key, Filter]) -> None:
+        """Adds subscriptions that the neighbour knows from the plan (``foreseen``): they count as sent."""
+        fresh = {key: one for key, one in wanted.items() if key not in self._sources}
+        self._sources.update(dict.fromkeys(fresh, 1))
+        self.filters.update(fresh)
+        self.sent.add_all(list(fresh))
         if self._graph is not None:
-            number = self._number[key] = self._graph.add_unrelated(wanted)
-            self._key[number] = key
-            self._speaks(key)
+            numbers = self._graph.add_unrelated(list(fresh.values()))
+            self._number.update(zip(fresh, numbers, strict=True))
+            self._key.update(zip(numbers, fresh, strict=True))
+            for key in fresh:
+                self._speaks(key)
 
     def take_back(self, key: Key) -> None:
         """Makes the next ``leave`` the last one, however many last hops stand behind the subscription."""

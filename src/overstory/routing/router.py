@@ -203,7 +203,7 @@ class Router:
         if not share.foreseen:
             return self._installed(epoch)
         self.state.coming[share.epoch] = Coming(epoch)
-        return self._some_work()
+        return self.work(self.slice)
 
     def _installed(self, epoch: Epoch) -> list[Output]:
         """An epoch is here from now on: neighbours are told of it, and subscriptions of clients here join it."""
@@ -282,12 +282,17 @@ class Router:
         return outputs + self._released(epoch, epoch.arrivals.expire(FOR_EVER)) + self._steered_came(epoch)
 
     def _some_work(self) -> list[Output]:
-        """Does a slice of the work that inputs have left."""
-        return self.work(self.slice) if self.has_work else []
+        """Does a slice of the work that inputs have left, apart from what is foreseen: nobody waits for that."""
+        return self._go_on(self.slice) if self.has_work else []
 
     def work(self, most: int = SLICE) -> list[Output]:
         """Goes on with work that takes long: with so many items at most. To be called while ``has_work``."""
         most, outputs = self._foresee(most)
+        return outputs + self._go_on(most)
+
+    def _go_on(self, most: int) -> list[Output]:
+        """Goes on with work that is not about epochs that are still to be installed."""
+        outputs: list[Output] = []
         joining = [number for number, epoch in self.state.epochs.items() if epoch.joining is not None]
         outputs += work(self.state, most)
         if self._moves.has_early:

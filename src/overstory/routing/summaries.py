@@ -85,16 +85,10 @@ class SteeredFlow(Flow):
             return self._spread([one for one in SUMMARISED.added(self._own, key, wanted) if one.key != key], NONE)
         return self.unforeseen(key) + self._spread(SUMMARISED.added(self._own, key, wanted), NONE)
 
-    def foresee(self, hop: int, key: Key, wanted: Filter, now: float, host: int) -> None:
-        """Enters a part of a host's summary that the plan tells all brokers of."""
-        if hop == NONE:
-            super().foresee(hop, key, wanted, now, host)
-            return
-        self._enter(hop, key, Entry(wanted, self._add_end(host, wanted), now))
-        self._hosts[key] = host
-        for peer, outlet in self.outlets.items():
-            if peer != hop:
-                outlet.foresee(key, wanted)
+    def _foresee_entries(self, hop: int, host: int, wanted: Mapping[Key, Filter]) -> Sequence[int]:
+        """Adds entries that lead events to a host, for parts of its summary that the plan tells all brokers of."""
+        self._hosts.update(dict.fromkeys(wanted, host))
+        return self.table.add_all(Way(self.share.number, host, False, is_end=True), list(wanted.values()))
 
     def unsubscribe(self, hop: int, key: Key, now: float, prunes: Sequence[Prune] | None, withdrawn: bool) -> Orders:
         """Removes a client's subscription, or a part of another host's summary, and tells the neighbours."""

@@ -77,8 +77,7 @@ class Table:
     ) -> int:
         """Adds an entry and returns its number. ``crosses`` is false if a row of the plan decides on copies instead."""
         number = self._filed.add(wanted)
-        if number >= len(self._way):
-            self._grow()
+        self._make_room(number)
         self._way[number] = self._ways.take(way)
         self._subscription[number] = subscription
         self._crosses[number], self._no_local[number] = crosses, no_local
@@ -91,6 +90,21 @@ class Table:
         if self.on_change is not None:
             self.on_change(wanted)
         return number
+
+    def add_all(self, way: Way, filters: Sequence[Filter]) -> list[int]:
+        """Adds entries for one neighbour, or for one end of events, and returns their numbers."""
+        numbers, count = self._filed.add_all(filters), len(filters)
+        self._make_room(max(numbers, default=0))
+        self._way[numbers] = self._ways.take(way, count)
+        self._subscription[numbers] = NONE
+        self._crosses[numbers], self._no_local[numbers] = True, False
+        self._serial[numbers] = range(self._added, self._added + count)
+        self._added += count
+        self.size += count
+        if self.on_change is not None:
+            for wanted in filters:
+                self.on_change(wanted)
+        return numbers
 
     def remove(self, number: int, wanted: Filter) -> None:
         """Removes the entry of this number. Its number may be given to another entry."""
@@ -140,6 +154,11 @@ class Table:
         """Files so many of the entries that wait for that. Returns whether others are left."""
         self._filed.file(most)
         return self._filed.waiting > 0
+
+    @property
+    def unfiled(self) -> int:
+        """How many entries wait to be filed."""
+        return self._filed.waiting
 
     def columns(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """The table as kernels read it: by place in the index the entry; of each entry its way and its serial; of each
@@ -264,9 +283,13 @@ class Table:
         together = _together(served[order], starts)
         return frames[order[starts]], peers[order[starts]], together, _headers(steps, order, first, len(frame))
 
-    def _grow(self) -> None:
-        """Doubles the room for entries."""
-        size = len(self._way)
+    def _make_room(self, number: int) -> None:
+        """Doubles the room for entries until there is some for this one."""
+        while number >= len(self._way):
+            self._grow(len(self._way))
+
+    def _grow(self, size: int) -> None:
+        """Makes room for so many entries more."""
         self._way = np.concatenate([self._way, np.zeros(size, np.int64)])
         self._subscription = np.concatenate([self._subscription, np.zeros(size, np.int64)])
         self._crosses = np.concatenate([self._crosses, np.zeros(size, np.bool_)])

@@ -39,14 +39,14 @@ class Ways:
         """A bound: the numbers of all ways are below this."""
         return len(self._ways)
 
-    def take(self, way: Way) -> int:
-        """The number of a way, for one more user of it."""
+    def take(self, way: Way, users: int = 1) -> int:
+        """The number of a way, for one more user of it, or for several."""
         number = self._numbers.get(way)
         if number is None:
             number = self._numbers[way] = self._new(way)
             if not way.is_client and not way.is_end:
                 self.neighbours[way.peer] += 1
-        self._uses[number] += 1
+        self._uses[number] += users
         return number
 
     def is_client(self, number: int) -> bool:
