@@ -2,18 +2,28 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from overstory.kernels.metering import Totals
+from overstory.kernels.travel_together import end_of_run
+from overstory.lab.quadratic import Quadratic, make_quadratic
 from overstory.model.access import access_of
+from overstory.model.scenario import read_scenario
+from overstory.pipeline.rows import alike_together, rows_of
+from overstory.pipeline.score import counted
 from overstory.pipeline.validate import problems_of_plan
+from overstory.pipeline.workbench import Workbench
+from overstory.planners.chains import make_plan
 from overstory.routing.law import Law
 from overstory.routing.written_out import is_short, written_out
 
 from ..plans import events_of, random_plan, random_scenario, random_short_plan
-from .meter import meter
+from .meter import counted_here, meter
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -57,6 +67,25 @@ def test_the_meter_counts_what_the_law_says(seed: int, tmp_path: Path) -> None:
             assert card.max_delay == pytest.approx(max((copy.delay for copy in copies), default=0), abs=1e-2)
             assert card.lower_bound <= card.core
             assert card.lower_bound_held_out <= card.cost_held_out
+
+
+@pytest.mark.parametrize("core", ["tree", "steiner"])
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_count_together_what_they_count_alone(seed: int, core: str, tmp_path: Path) -> None:
+    """Rows that match the same predicates travel together in a flow on one tree; a row that comes alone does not."""
+    make_quadratic(tmp_path / "net", Quadratic(users=30, brokers=6, grid=12, events=400, width=0.3), seed)
+    scenario = read_scenario(tmp_path / "net")
+    if seed % 2:  # somebody leaves out its own events
+        local = np.arange(scenario.subscriptions.num_rows) == seed
+        at = scenario.subscriptions.schema.get_field_index("no_local")
+        scenario = replace(scenario, subscriptions=scenario.subscriptions.set_column(at, "no_local", pa.array(local)))
+    plan = make_plan("random", scenario, Workbench(scenario), {"core": core}, seed)
+    rules, rows, together = counted_here(scenario, plan)
+    assert end_of_run(rows_of(alike_together(rows), rules.publishers), 0) > 1
+    one_by_one = [rows.slice(at, 1) for at in range(rows.num_rows)]
+    alone = counted(one_by_one, rules.rules, rules.steering, rules.publishers)
+    for name, ours, theirs in zip(Totals._fields, together, alone, strict=True):
+        assert np.array_equal(ours, theirs), name
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -28,6 +28,7 @@ from overstory.kernels.metering import (
 )
 from overstory.kernels.nothing import NONE
 from overstory.kernels.store import with_room
+from overstory.kernels.travel_together import Run, end_of_run, flow_of_all, may_share, new_shared, travel_together
 from overstory.kernels.wants import MARK, Event, Marks, empty_marks, holds, mark_ways, wants_of
 
 # A frame that waits: the link that it crosses, NONE at the start; the broker that it comes from, or starts at; the
@@ -58,10 +59,22 @@ def travel(rules: Rules, trees: SteeredTrees, rows: Rows, totals: Totals) -> Non
     wants = np.empty((3, 64), np.int64)
     starts = np.empty(64, np.int64)
     waiting = np.empty(64, FRAME)
-    frame = 0
+    frame, shared, sharing = 0, new_shared(rules), may_share(rules)
+    end, together = 0, False  # of the run at hand: where it ends, and whether its rows have travelled
     for row in range(len(rows.part)):
+        if row < end and together:
+            continue
         for i in range(rows.offsets[row], rows.offsets[row + 1]):
             marks.held[rows.predicates[i]] = row + 1
+        if sharing and row >= end:
+            end, together = end_of_run(rows, row), False
+            if end > row + 1:
+                count, wants = wants_of(rules, rows, row, marks, wants)
+                flow = flow_of_all(rules, marks, row, wants, count)
+                if flow != NONE:
+                    run, together = Run(row, end, flow, count), True
+                    travel_together(rules, rows, run, totals, marks, nodes, wants, shared)
+                    continue
         part = rows.part[row]
         totals.counts[part, EVENTS] += rows.events[row]
         totals.publisher_bytes[part, rows.publisher[row]] += rows.bytes[row]

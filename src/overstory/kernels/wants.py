@@ -165,7 +165,7 @@ def mark_ways(
             continue
         node = rules.place[rules.flow_tree[flow], rules.group_broker[rules.member_group[wants[1, want]]]]
         if node != NONE:
-            _mark_way(rules, marks, nodes, flow, node, event.stamp)
+            mark_way(rules, marks, nodes, flow, node, event.stamp)
             wants[2, want], nodes[node].want = nodes[node].want, want
     used = len(rules.nodes)
     for i in range(entered):
@@ -194,7 +194,7 @@ def _enter(
             here = rules.place[rules.flow_tree[flow], event.entry]
             if here == NONE:
                 continue  # only in a plan that breaks the law
-            _mark(nodes, here, event.stamp, NONE, NONE)
+            mark(nodes, here, event.stamp, NONE, NONE)
         marks.entered[flow], marks.top[flow] = event.stamp, here
         flows = with_room(flows, entered + 1)
         flows[entered] = flow
@@ -203,26 +203,26 @@ def _enter(
 
 
 @inlined
-def _mark(nodes: Array, node: int, stamp: int, child: int, down: int) -> None:
-    mark = nodes[node]
-    mark.marked, mark.child, mark.down = stamp, child, down
-    mark.sibling, mark.rising, mark.want, mark.header, mark.wanted = NONE, 0, NONE, 0, 1
+def mark(nodes: Array, node: int, stamp: int, child: int, down: int) -> None:
+    its = nodes[node]
+    its.marked, its.child, its.down = stamp, child, down
+    its.sibling, its.rising, its.want, its.header, its.wanted = NONE, 0, NONE, 0, 1
 
 
 @inlined
-def _mark_way(rules: Rules, marks: Marks, nodes: Array, flow: int, node: int, stamp: int) -> None:
+def mark_way(rules: Rules, marks: Marks, nodes: Array, flow: int, node: int, stamp: int) -> None:
     """Marks all nodes between this one and those that are marked already. These reach from the publishing broker up to
     ``top``, and down from there."""
     top, below = marks.top[flow], NONE
     while nodes[node].marked != stamp:
         if rules.nodes[node].depth >= rules.nodes[top].depth:
-            _mark(nodes, node, stamp, below, rules.nodes[node].down)
+            mark(nodes, node, stamp, below, rules.nodes[node].down)
             below = node
             node = rules.nodes[node].parent
         else:
             nodes[top].rising = 1
             top = rules.nodes[top].parent
-            _mark(nodes, top, stamp, NONE, NONE)
+            mark(nodes, top, stamp, NONE, NONE)
     if below != NONE:
         nodes[below].sibling, nodes[node].child = nodes[node].child, below
     marks.top[flow] = top
@@ -240,7 +240,7 @@ def _steer(
     root, first = used, marks.trees[0] + 1
     nodes = with_room(nodes, used + 1)
     nodes[root].flow, nodes[root].stays = flow, 1
-    _mark(nodes, root, event.stamp, NONE, NONE)
+    mark(nodes, root, event.stamp, NONE, NONE)
     marks.stay[event.entry], marks.stayed[event.entry] = root, first
     used += 1
     begin, end = trees.ends.offsets[event.row], trees.ends.offsets[event.row + 1]
@@ -279,7 +279,7 @@ def _grow_leg(
     for link in links:
         broker, before = rules.link_target[link], marks.step[rules.link_source[link]]
         stays = marks.branches.stays[broker] == tree
-        _mark(nodes, used, event.stamp, NONE, link)
+        mark(nodes, used, event.stamp, NONE, link)
         nodes[used].sibling, nodes[before].child, nodes[used].before = nodes[before].child, used, before
         nodes[used].flow, nodes[used].stays, nodes[used].wanted = flow, stays, 0
         nodes[used].header = header_bytes(marks.branches.bits[broker]) if rules.headers[0] else 0

@@ -13,7 +13,10 @@ bound remains (a Lagrangian relaxation):
    the surcharges of full capacities are taken off at the end.
 
 Any tolls and surcharges give a bound. Surcharges are the dual of a transportation problem; tolls begin as the prices of
-access, fall where no tree needs them, and rise where a client would not be attached anyway.
+access, fall where no tree needs them, and rise where a client would not be attached anyway. Surcharges that are there
+from the start become part of the prices of access, so that tolls begin with them: trees, too, then avoid brokers that
+are in demand. Two starts are tried, none and those of a problem with one user (``together``), which is what is left of
+this one where access is cheap: all would share one broker, if it had room.
 
 Nothing lifts the bound. Trees are bounded in integers, from prices that are rounded down, and tolls are integers; what
 follows are sums of numbers that are at least 0, which err by less than ``SAFE`` allows; surcharges are taken off
@@ -57,6 +60,7 @@ DOWN = 1.0 - 2.0**-50  # a float times this is not above the exact number that i
 WHOLE_BITS = 61  # of all prices and tolls of a class together
 MOST_RAISED = 16.0  # times the highest price: no toll is higher
 ROUNDS, ROUND_WORK = (3, 8), 2 * 10**9  # at least and at most; and the work of all rounds, in the unit of MOST_WORK
+TOGETHER = 0.7  # of the surcharges of a problem with one user
 GIVEN_AWAY = 0.7  # of what a client has left at a broker, in one round
 STEPS, FIRST_STEP, SLOWER = (
     150,
@@ -191,20 +195,58 @@ class Bounded(NamedTuple):
     spent: Ints  # the part of the tolls that the bound rests on
 
 
+class Ascent(NamedTuple):
+    """The best bound of some rounds, and where the next one begins."""
+
+    problem: Problem  # prices of access contain the base
+    base: Floats  # by broker: the surcharge from the start
+    dual: Dual
+    surcharge: Floats  # by broker: beyond the base
+    best: Fraction
+
+
 def lagrangian(problem: Problem) -> Fraction:
-    """The best bound of some rounds. In each, trees are bounded, tolls that no tree needs are taken back, surcharges
-    for full brokers are chosen anew, and what clients then have left where they are not cheapest raises tolls."""
-    classes, surcharge = problem.classes, np.zeros(len(problem.capacity))
-    dual, best = _first_dual(problem), Fraction(0)
-    work = len(classes.clients) * len(surcharge) ** 2
-    for left in reversed(range(int(np.clip(ROUND_WORK // max(work, 1), *ROUNDS)))):
-        found = bounded(problem, dual)
-        surcharge = surcharges_for(problem, found.least, surcharge)
-        best = max(best, total_of(problem, found.least, np.zeros(len(surcharge))))
-        best = max(best, total_of(problem, found.least, surcharge))
-        if left:
-            dual = dual._replace(tolls=_raised(problem, dual, found, surcharge))
-    return best
+    """The best bound of some rounds, from the start whose first round is better."""
+    work = len(problem.classes.clients) * len(problem.capacity) ** 2
+    starts = [np.zeros(len(problem.capacity))]
+    if np.isfinite(problem.capacity).any():
+        starts.append(TOGETHER * together(problem))
+    found = max((_round(_begun(problem, start)) for start in starts), key=lambda ascent: ascent.best)
+    for _ in range(int(np.clip(ROUND_WORK // max(work, 1), *ROUNDS)) - 1):
+        found = _round(found)
+    return found.best
+
+
+def together(problem: Problem) -> Floats:
+    """The surcharges of brokers if all clients were one, which may be divided among them: the dearest broker that is
+    needed has none, and a cheaper one as much as it is cheaper by the byte."""
+    demand, access = math.fsum(problem.demand), problem.access.sum(axis=0)
+    nobody: Floats = np.zeros(len(access))
+    order = np.argsort(access)
+    needed = order[: int(np.searchsorted(np.cumsum(problem.capacity[order]), demand)) + 1]
+    if demand <= 0 or not np.isfinite(access[needed]).all():
+        return nobody
+    cheaper: Floats = np.maximum(access[needed].max(initial=0.0) - access, 0.0)
+    return cheaper / demand
+
+
+def _begun(problem: Problem, base: Floats) -> Ascent:
+    """Whoever is attached to a broker pays its surcharge for each byte that it sends or gets."""
+    base = np.where(np.isfinite(problem.capacity), base, 0.0)
+    priced = problem._replace(up=(problem.up + base) * DOWN, down=(problem.down + base) * DOWN)
+    return Ascent(priced, base, _first_dual(priced), np.zeros(len(base)), Fraction(0))
+
+
+def _round(ascent: Ascent) -> Ascent:
+    """Trees are bounded, tolls that no tree needs are taken back, surcharges for full brokers are chosen anew, and what
+    clients then have left where they are not cheapest raises tolls."""
+    problem, dual = ascent.problem, ascent.dual
+    found = bounded(problem, dual)
+    surcharge = surcharges_for(problem, found.least, ascent.surcharge)
+    totals = [total_of(problem, found.least, chosen) for chosen in (np.zeros(len(surcharge)), surcharge)]
+    best = max(ascent.best, max(totals) - _of_full(problem, ascent.base))
+    dual = dual._replace(tolls=_raised(problem, dual, found, surcharge))
+    return ascent._replace(dual=dual, surcharge=surcharge, best=best)
 
 
 def _first_dual(problem: Problem) -> Dual:
@@ -241,10 +283,14 @@ def bounded(problem: Problem, dual: Dual) -> Bounded:
 def total_of(problem: Problem, least: Floats, surcharge: Floats) -> Fraction:
     """Every client at the broker where it costs least, less the surcharges of full capacities, which are exact."""
     at_best = _finite((least + surcharge * (problem.demand[:, None] * SAFE)).min(axis=1))
-    full = np.flatnonzero(surcharge).tolist()
-    taken_off = sum((Fraction(surcharge[at]) * Fraction(problem.capacity[at]) for at in full), Fraction(0))
     total = Fraction(math.fsum(at_best))
-    return total - abs(total) / (1 << 40) - taken_off
+    return total - abs(total) / (1 << 40) - _of_full(problem, surcharge)
+
+
+def _of_full(problem: Problem, surcharge: Floats) -> Fraction:
+    """The surcharges of full capacities, exactly."""
+    full = np.flatnonzero(surcharge).tolist()
+    return sum((Fraction(surcharge[at]) * Fraction(problem.capacity[at]) for at in full), Fraction(0))
 
 
 def surcharges_for(problem: Problem, least: Floats, surcharge: Floats) -> Floats:

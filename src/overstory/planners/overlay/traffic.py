@@ -21,7 +21,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 SEEN = 0.8  # the share of the log that planners may look at
 LOG, DENSITY, ADVERTISEMENTS = SOURCES = ("log", "density", "advertisements")
-AUTO, MADE_BY, USUAL, FINEST = "auto", "channels", 20, 128
+AUTO, MADE_BY, USUAL = "auto", "channels", 20
+FINE, FINEST, FEW_PAIRS = 128, 512, 200_000  # sub-channels; the finest for up to so many pairs of a user and a broker
 
 
 class Rows(NamedTuple):
@@ -89,7 +90,10 @@ def _how_many(scenario: Scenario, channels: object, fine: bool) -> int:
         return channels
     made = scenario.settings.made_by.get(MADE_BY)
     made = made if isinstance(made, int) and made > 0 else USUAL
-    return max(FINEST, made) if fine else made
+    if not fine:
+        return made
+    few = scenario.clients.num_rows * scenario.brokers.num_rows <= FEW_PAIRS
+    return max(FINEST if few else FINE, made)
 
 
 def traffic_from(

@@ -5,6 +5,7 @@
 ``spanning``  a flow for each publishing broker and channel, on a minimum spanning tree of its participants
 ``tree``      one flow on one spanning tree (the paper's acyclic variant)
 ``unicast``   a copy for each broker, along the cheapest path: a steered flow for each, counted apart
+``cheapest``  ``tree`` where nearly all of many brokers want every event, else ``steiner``
 
 Members are ``all``: rows never grow with users times channels.
 """
@@ -25,8 +26,9 @@ from overstory.planners.trees import direct
 
 Ints = NDArray[np.int64]
 Tables = dict[str, pa.Table]
-SPANNING, UNICAST = "spanning", "unicast"
-CORES = (STEINER, PATHS, SPANNING, TREE, UNICAST)
+SPANNING, UNICAST, CHEAPEST = "spanning", "unicast", "cheapest"
+CORES = (STEINER, PATHS, SPANNING, TREE, UNICAST, CHEAPEST)
+MANY_BROKERS, NEARLY_ALL = 256, 0.995  # from which on, and the share that wants an event: see ``core_for``
 MOST_LINKS = 12_000_000
 
 
@@ -38,7 +40,7 @@ def check_core(core: object) -> str:
 
 def plan_tables(instance: Instance, at: Ints, core: str) -> Tables:
     """Users at brokers, by position."""
-    attachments = instance.attachments(at)
+    attachments, core = instance.attachments(at), core_for(instance, at, core)
     if core == UNICAST:
         nothing: Tables = {"attachments": attachments}
         found = direct.plan(instance.scenario, instance.pipeline, nothing, {}, 0)
@@ -51,6 +53,19 @@ def plan_tables(instance: Instance, at: Ints, core: str) -> Tables:
             ids, (sources, targets) = instance.network.ids, minimum_spanning_tree(instance.network)
             trees = _trees(np.zeros(len(sources), np.int64), ids[sources], ids[targets])
     return {"attachments": attachments, "flows": flows, "members": MEMBERS.schema.empty_table(), "trees": trees}
+
+
+def core_for(instance: Instance, at: Ints, core: str) -> str:
+    """What ``cheapest`` stands for. Where all brokers want an event, its Steiner tree is the minimum spanning tree, the
+    same for all such events: then to make a tree of hundreds of ends for each event saves nothing."""
+    if core != CHEAPEST:
+        return core
+    network, traffic = instance.network, instance.traffic
+    if len(network) < MANY_BROKERS or (network.back < 0).any():
+        return STEINER
+    wanting = np.diff(wanting_brokers(instance, at)[0]) @ traffic.total
+    alike = np.array_equal(network.prices, network.prices[network.back])
+    return TREE if alike and wanting >= NEARLY_ALL * len(network) * traffic.total.sum() else STEINER
 
 
 def _publishing(instance: Instance, at: Ints) -> tuple[Ints, Ints]:

@@ -1,0 +1,190 @@
+"""The meter's kernel for rows that match the same predicates, where a plan lets them share what is counted.
+
+Whoever wants the events of one such row wants those of all. Where they all travel in one flow on a tree, each broker
+gets one copy of an event, and its clients get it there. So rows only add up events, bytes and delays at brokers; who
+wants them there is looked at once, for all rows. Publishers differ, and so do the ways: these are marked for each row,
+from the brokers where somebody wants it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.metering import DELIVERIES, EVENTS, Rows, Rules, Totals
+from overstory.kernels.nothing import NONE
+from overstory.kernels.wants import Marks, holds, mark, mark_way
+
+
+class Run(NamedTuple):
+    """Rows that match the same predicates, and are of the same part of the log."""
+
+    begin: int
+    end: int
+    flow: int  # that all of them travel in
+    wants: int  # how many there are
+
+
+class Shared(NamedTuple):
+    """What rows of one run add up, by broker; it stands if ``run`` is the number of the run."""
+
+    run: Array
+    first: Array  # the last want that was found there, which leads to the others
+    events: Array
+    bytes: Array
+    delay: Array
+    latest: Array
+    listed: Array  # the brokers where somebody wants the events of the run
+    waiting: Array  # nodes that wait, and the delays until then
+    delays: Array
+    served: Array  # one number, which falls: the mark of whoever got what is shared at a broker
+
+
+@kernel
+def new_shared(rules: Rules) -> Shared:
+    size = rules.place.shape[1] + 1
+    return Shared(
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+@kernel
+def may_share(rules: Rules) -> bool:
+    """Whether nothing in the plan tells events of one publisher from those of another, or sends events to who does not
+    want them."""
+    rows_for_clients = len(rules.access_offsets) > 1
+    return len(rules.flow_watched) == 0 and not rows_for_clients and not rules.member_no_local.any()
+
+
+@kernel
+def end_of_run(rows: Rows, row: int) -> int:
+    """The first row behind this one that matches other predicates, or is of another part of the log."""
+    begin, end = rows.offsets[row], rows.offsets[row + 1]
+    last = row + 1
+    while last < len(rows.part) and rows.part[last] == rows.part[row]:
+        if rows.offsets[last + 1] - rows.offsets[last] != end - begin:
+            break
+        same, shift = True, rows.offsets[last] - begin
+        for i in range(begin, end):
+            if rows.predicates[i] != rows.predicates[i + shift]:
+                same = False
+                break
+        if not same:
+            break
+        last += 1
+    return last
+
+
+@kernel
+def flow_of_all(rules: Rules, marks: Marks, row: int, wants: Array, count: int) -> int:
+    """The flow that all who want the events of a row want them in, if it has a tree and they enter it; else NONE."""
+    flow = wants[0, 0] if count else NONE
+    for want in range(count):
+        if wants[0, want] != flow:
+            return NONE
+    if flow == NONE or rules.flow_tree[flow] == NONE or not holds(marks, rules.flow_events[flow], row):
+        return NONE
+    return int(flow)
+
+
+@kernel
+def travel_together(
+    rules: Rules, rows: Rows, run: Run, totals: Totals, marks: Marks, nodes: Array, wants: Array, shared: Shared
+) -> None:
+    """The rows of a run, with what ``wants_of`` has found of its first one."""
+    number, tree, listed = run.begin + 1, rules.flow_tree[run.flow], _list_brokers(rules, run, wants, shared)
+    for row in range(run.begin, run.end):
+        part, publisher = rows.part[row], rows.publisher[row]
+        totals.counts[part, EVENTS] += rows.events[row]
+        totals.publisher_bytes[part, publisher] += rows.bytes[row]
+        here = rules.place[tree, rules.publisher_broker[publisher]]
+        if here == NONE:
+            continue  # only in a plan that breaks the law
+        mark(nodes, here, row + 1, NONE, NONE)
+        marks.top[run.flow] = here
+        for i in range(listed):
+            node = rules.place[tree, shared.listed[i]]
+            mark_way(rules, marks, nodes, run.flow, node, row + 1)
+        _follow(rules, rows, row, number, here, totals, nodes, shared)
+    for i in range(listed):
+        _serve(rules, number, rows.part[run.begin], totals, marks, wants, shared, shared.listed[i])
+
+
+@kernel
+def _list_brokers(rules: Rules, run: Run, wants: Array, shared: Shared) -> int:
+    listed, tree, number = 0, rules.flow_tree[run.flow], run.begin + 1
+    for want in range(run.wants):
+        broker = rules.group_broker[rules.member_group[wants[1, want]]]
+        if rules.place[tree, broker] == NONE:
+            continue
+        if shared.run[broker] != number:
+            shared.run[broker], shared.first[broker] = number, NONE
+            shared.events[broker] = shared.bytes[broker] = shared.delay[broker] = shared.latest[broker] = 0
+            shared.listed[listed] = broker
+            listed += 1
+        wants[2, want], shared.first[broker] = shared.first[broker], want
+    return listed
+
+
+@kernel
+def _follow(
+    rules: Rules, rows: Rows, row: int, number: int, here: int, totals: Totals, nodes: Array, shared: Shared
+) -> None:
+    """Over all links that are marked for a row, and what is counted there."""
+    part, events, size = rows.part[row], rows.events[row], rows.bytes[row]
+    link_frames, link_bytes, tree_nodes = totals.link_frames[part], totals.link_bytes[part], rules.nodes
+    waiting, delays = shared.waiting, shared.delays
+    waiting[0], delays[0], height = here, rules.publisher_delay[rows.publisher[row]], 1
+    while height:
+        height -= 1
+        node, delay = waiting[height], delays[height]
+        broker = np.int64(tree_nodes[node].broker)
+        if shared.run[broker] == number:
+            shared.events[broker] += events
+            shared.bytes[broker] += size
+            shared.delay[broker] += events * delay
+            shared.latest[broker] = max(shared.latest[broker], delay)
+        child, rising = np.int64(nodes[node].child), nodes[node].rising != 0
+        while child != NONE or rising:
+            if child != NONE:
+                there, link = child, np.int64(nodes[child].down)
+                child = np.int64(nodes[child].sibling)
+            else:
+                there, link, rising = np.int64(tree_nodes[node].parent), np.int64(tree_nodes[node].up), False
+            link_frames[link] += events
+            link_bytes[link] += size
+            waiting[height], delays[height] = there, delay + rules.link_delay[link]
+            height += 1
+
+
+@kernel
+def _serve(
+    rules: Rules, number: int, part: int, totals: Totals, marks: Marks, wants: Array, shared: Shared, broker: int
+) -> None:
+    """Those at a broker who want the events of a run get what has been added up there."""
+    counts, copies, bytes_ = totals.counts[part], totals.group_copies[part], totals.group_bytes[part]
+    events, size = shared.events[broker], shared.bytes[broker]
+    delay, latest = shared.delay[broker], shared.latest[broker]
+    shared.served[0] -= 1  # frames of rows that travel alone have numbers above 0
+    served, want = shared.served[0], shared.first[broker]
+    while want != NONE:
+        member = wants[1, want]
+        if rules.member_row[member] == NONE or marks.held[rules.member_row[member]] == number:
+            group = rules.member_group[member]
+            counts[DELIVERIES] += events * rules.group_size[group] * rules.member_count[member]
+            if marks.served[group] != served:
+                marks.served[group] = served
+                copies[group] += events
+                bytes_[group] += size
+                totals.group_delay[group] += delay
+                totals.group_latest[group] = max(totals.group_latest[group], latest)
+        want = wants[2, want]
