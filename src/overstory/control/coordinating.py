@@ -138,7 +138,7 @@ class Coordinator:
     async def _measured(self, scenario: Scenario) -> Measured:
         """What links have carried since the window before."""
         before, self._reports = self._reports, await self.brokers.reports()
-        return between(before, self._reports, prices_of(scenario), self.setting.seconds)
+        return between(before, self._reports, prices_of(scenario), self.setting.seconds, scenario.settings.headers)
 
     def _rules(self, scenario: Scenario) -> Rules:
         """The operator's rules; where they have no price of messages, that of the scenario."""

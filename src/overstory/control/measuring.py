@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from overstory.broker.links import Traffic
 from overstory.broker.reports import Report
 from overstory.control.brokers import Brokers
 from overstory.model.scenario import Scenario
@@ -17,7 +18,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     seconds: float
     events: int  # that clients published
-    bytes: int  # of events on links between brokers
+    bytes: int  # of events on links between brokers; with headers of steered ones, where the scenario prices these
     cost: float  # of these bytes, at the prices of their links
 
     @property
@@ -44,11 +45,15 @@ async def measure(brokers: Brokers, scenario: Scenario, seconds: float) -> Measu
     """Measures for a while."""
     first = await brokers.reports()
     await asyncio.sleep(seconds)
-    return between(first, await brokers.reports(), prices_of(scenario), seconds)
+    return between(first, await brokers.reports(), prices_of(scenario), seconds, scenario.settings.headers)
 
 
 def between(
-    first: Mapping[int, Report], last: Mapping[int, Report], prices: Mapping[Link, float], seconds: float
+    first: Mapping[int, Report],
+    last: Mapping[int, Report],
+    prices: Mapping[Link, float],
+    seconds: float,
+    headers: bool = False,
 ) -> Measured:
     """What happened between two looks, at the brokers that answered both times and did not restart."""
     events = bytes_ = 0
@@ -56,12 +61,17 @@ def between(
     for broker in sorted(first.keys() & last.keys()):
         before, after = first[broker], last[broker]
         events += max(0, after.messages_in - before.messages_in)
-        known = {link.peer: link.traffic.event_bytes + link.traffic.header_bytes for link in before.links}
+        known = {link.peer: _bytes(link.traffic, headers) for link in before.links}
         for link in after.links:
-            carried = max(0, link.traffic.event_bytes + link.traffic.header_bytes - known.get(link.peer, 0))
+            carried = max(0, _bytes(link.traffic, headers) - known.get(link.peer, 0))
             bytes_ += carried
             cost += carried * prices.get((broker, link.peer), 0.0)
     return Measured(seconds, events, bytes_, cost)
+
+
+def _bytes(traffic: Traffic, headers: bool) -> int:
+    """The bytes of events that a link has carried, as the scenario prices them: with headers or without."""
+    return traffic.event_bytes + (traffic.header_bytes if headers else 0)
 
 
 def prices_of(scenario: Scenario) -> dict[Link, float]:
