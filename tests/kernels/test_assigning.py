@@ -10,11 +10,13 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from overstory.kernels import greedy, ruining
+from overstory.kernels.chaining import Chains, chains_for, make_room, open_up
 from overstory.kernels.enlarging import Filters, grown_for, least_added, let_in, let_in_path, no_filters, path_cost
 from overstory.kernels.fitting import fit, shrunk
 from overstory.kernels.greedy import Ground, State
+from overstory.kernels.recreating import Reach
 from overstory.kernels.reserving import Ahead, reserve
-from overstory.kernels.ruining import Items, Reach
+from overstory.kernels.served import Items, Out, nothing_out
 from overstory.kernels.volumes import coarse_of, union_weight, weight_at_least
 
 SIDE = 9
@@ -316,3 +318,42 @@ def test_the_search_keeps_the_law_and_never_ends_dearer(seed: int) -> None:
     for item in range(30):
         assert state.leaf[item] in reach.leaves[reach.offsets[items.which[item]] : reach.offsets[items.which[item] + 1]]
         assert holds_all(state.filters, state.leaf[item], ground.rectangles[items.rectangle[item]])
+
+
+def chain_of_three(capacity: int) -> tuple[Ground, Items, State, Chains, Out]:
+    """Three leaves with one item each, who all want the same: item i may be at leaves i and i + 1."""
+    ground, _ = levels(0)
+    three = np.ones(3)
+    ground = ground._replace(
+        prices=three,
+        parent=np.full(3, -1),
+        shares=three,
+        words=np.array([[3], [6], [4]], np.uint64),
+        capacity=np.array([1, 1, capacity]),
+    )
+    items = Items(np.zeros(3, np.int64), np.arange(3), np.ones(3, np.int64))
+    filters, grown = no_filters(3, 2), grown_for(2)
+    for leaf in range(3):
+        let_in_path(ground.sums, ground.parent, filters, leaf, ground.rectangles[0], grown)
+    state = State(filters, np.zeros((6, 1), np.uint64), np.ones(3, np.int64), np.arange(3))
+    return ground, items, state, chains_for(ground, items, state, 3), nothing_out(3, 6)
+
+
+def test_a_full_leaf_makes_room_along_a_chain() -> None:
+    ground, items, state, chains, out = chain_of_three(2)
+    open_up(chains, state.load, ground.capacity, 1)
+    assert chains.open[0] == 7
+    assert make_room(chains, ground, items, state, out, 0, 1)[0]
+    assert out.count[0] == 2
+    assert state.leaf.tolist() == [1, 2, 2]
+    assert state.load.tolist() == [0, 1, 2]
+    assert dict(zip(out.items[:2].tolist(), out.leaf[:2].tolist(), strict=True)) == {0: 0, 1: 1}
+
+
+def test_without_room_at_the_end_of_a_chain_nothing_moves() -> None:
+    ground, items, state, chains, out = chain_of_three(1)
+    open_up(chains, state.load, ground.capacity, 1)
+    assert chains.open[0] == 0
+    assert not make_room(chains, ground, items, state, out, 0, 1)[0]
+    assert state.leaf.tolist() == [0, 1, 2]
+    assert state.load.tolist() == [1, 1, 1]

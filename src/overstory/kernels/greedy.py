@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.kernels.bits import has_bit
 from overstory.kernels.borrowing import borrowing
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.enlarging import Filters, Grown, let_in_path, mark_covered, path_cost
 from overstory.kernels.nothing import NONE
-from overstory.kernels.reserving import Ahead, has_bit, reserve
+from overstory.kernels.reserving import Ahead, reserve
 
 NO_EVICTION, NEXT, LATER = 0, 1, 2
 MOST_EVICTIONS = 4  # of each subscriber, on average

@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels.borrowing import borrowing
+from overstory.kernels.bits import has_bit
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE
-
-WORD = 64
 
 
 class Ahead(NamedTuple):
@@ -21,11 +19,6 @@ class Ahead(NamedTuple):
     planned: Array  # by broker
     capacity: Array
     words: Array  # by class: the brokers that it may go to, as bits
-
-
-@borrowing
-def has_bit(words: Array, at: int) -> bool:
-    return (words[at // WORD] >> np.uint64(at % WORD)) & np.uint64(1) != np.uint64(0)
 
 
 @kernel

@@ -21,7 +21,8 @@ import pyarrow as pa
 from overstory.kernels import ruining
 from overstory.kernels.enlarging import Filters, grown_for
 from overstory.kernels.greedy import Ground, State, fewest_first
-from overstory.kernels.ruining import Items, Reach
+from overstory.kernels.recreating import Reach
+from overstory.kernels.served import Items
 from overstory.model.network import Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
@@ -35,7 +36,7 @@ from overstory.planners.decision import relative_costs
 from overstory.planners.steps import Steps
 from overstory.planners.trees.parameters import count_of
 
-CORESET, LARGEST = 3_000, 12_000  # items drawn by chance: at first, and at most
+CORESET, LARGEST = 8_000, 12_000  # items drawn by chance: at first, and at most
 ROUNDS = 12
 ASTRAY = 1.03  # times the cost of the sample, or of the best, beyond which a result is not worth going on from
 ON_CORESET = 0.85  # of the work

@@ -1,0 +1,231 @@
+"""Making room at a full leaf: one of its items goes to another leaf that serves it as it is, where another item makes
+room in its turn, along a shortest chain to a leaf that has room. Filters stay as they are.
+
+1. ``covered`` has by rectangle the bits of the leaves whose filters hold it. Whoever changes a filter calls ``cover``.
+2. ``others`` has by leaf the bits of all leaves to which one of its items could go, and perhaps of more: of those for
+   the sake of items that have left since. Whoever finds no item for a bit takes the bit away.
+
+So chains are looked for among leaves, a word at a time, and items are looked at only on the chain that is taken.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overstory.kernels.bits import WORD, bit_of, lowest
+from overstory.kernels.borrowing import borrowing
+from overstory.kernels.compiling import Array, kernel
+from overstory.kernels.greedy import Ground, State
+from overstory.kernels.nothing import NONE
+from overstory.kernels.served import Items, Out, Served, join, part, remember, served_by
+
+FULL = -2  # instead of the next leaf of a chain: there is none, and no room either
+MOVES = 16  # at most, to make room for one item
+AT_ONCE = 4  # rectangles that are compared at once
+
+
+class Chains(NamedTuple):
+    served: Served
+    others: Array  # by leaf and word
+    open: Array  # by word: leaves that have room, or could make some
+    refused: Array  # by word: leaves that turned out to be unable to
+    next: Array  # by leaf: where an item of it goes, NONE if it has room itself, else FULL
+    waiting: Array  # leaves that are not open
+    overloaded: Array  # leaves
+    moved: Array  # items, in the order of their moves
+    source: Array  # by place in ``moved``: the leaf that it came from
+    ends: Array  # by end and rectangle: the rectangles, in columns
+    inside: Array  # by rectangle: whether a filter holds it
+    inside_at_once: Array  # the same memory, AT_ONCE of them in a word
+    held: Array  # by leaf and rectangle: the same, as it is in ``covered``
+    held_at_once: Array
+    starts: Array  # by rectangle: the place of its first item
+    of_rectangle: Array  # items, by rectangle
+    usual: int  # size of an item
+
+
+@kernel
+def chains_for(ground: Ground, items: Items, state: State, leaves: int) -> Chains:
+    width, count = ground.words.shape[1], len(ground.rectangles)
+    padded = -(-count // AT_ONCE) * AT_ONCE
+    ends = np.full((4, padded), np.int16(-1))
+    for at in range(count):
+        for end in range(4):
+            ends[end, at] = ground.rectangles[at, end]
+    inside, held = np.zeros(padded, np.int16), np.zeros((leaves, padded), np.int16)
+    of_rectangle = np.argsort(items.rectangle, kind="mergesort")
+    starts = np.searchsorted(items.rectangle[of_rectangle], np.arange(count + 1))
+    chains = Chains(
+        served_by(state.leaf, leaves),
+        np.zeros((leaves, width), np.uint64),
+        np.zeros(width, np.uint64),
+        np.zeros(width, np.uint64),
+        np.empty(leaves, np.int64),
+        np.empty(leaves, np.int64),
+        np.empty(MOVES + 1, np.int64),
+        np.empty(MOVES, np.int64),
+        np.empty(MOVES, np.int64),
+        ends,
+        inside,
+        inside.view(np.int64),
+        held,
+        held.view(np.int64),
+        starts,
+        of_rectangle,
+        max(np.sum(items.size) // max(len(items.size), 1), 1),
+    )
+    state.covered[:] = 0
+    for leaf in range(leaves):
+        cover(chains, ground, items, state, state.filters.boxes[leaf], state.filters.counts[leaf], leaf)
+    return chains
+
+
+@borrowing
+def note(chains: Chains, ground: Ground, items: Items, state: State, item: int, leaf: int) -> None:
+    """That an item has come to a leaf."""
+    which, rectangle = items.which[item], items.rectangle[item]
+    for word in range(len(chains.open)):
+        chains.others[leaf, word] |= ground.words[which, word] & state.covered[rectangle, word]
+
+
+@borrowing
+def cover(chains: Chains, ground: Ground, items: Items, state: State, boxes: Array, count: int, leaf: int) -> None:
+    """Brings ``covered`` and ``others`` up to date after a change of a leaf's filter."""
+    word, bit, ends, inside = leaf // WORD, bit_of(leaf), chains.ends, chains.inside
+    for at in range(len(inside)):
+        inside[at] = 0
+    for number in range(count):
+        b0, b1 = np.int16(boxes[number, 0]), np.int16(boxes[number, 1])
+        b2, b3 = np.int16(boxes[number, 2]), np.int16(boxes[number, 3])
+        for at in range(len(inside)):
+            inside[at] |= (ends[0, at] >= b0) & (ends[1, at] <= b1) & (ends[2, at] >= b2) & (ends[3, at] <= b3)
+    for group in range(len(chains.inside_at_once)):
+        if chains.inside_at_once[group] == chains.held_at_once[leaf, group]:
+            continue
+        for at in range(AT_ONCE * group, AT_ONCE * group + AT_ONCE):
+            if inside[at] == chains.held[leaf, at]:
+                continue
+            chains.held[leaf, at] = inside[at]
+            if inside[at] == 0:
+                state.covered[at, word] &= ~bit
+                continue
+            state.covered[at, word] |= bit
+            for place in range(chains.starts[at], chains.starts[at + 1]):
+                item = chains.of_rectangle[place]
+                if state.leaf[item] != NONE and ground.words[items.which[item], word] & bit:
+                    chains.others[state.leaf[item], word] |= bit
+
+
+@borrowing
+def open_up(chains: Chains, load: Array, capacity: Array, size: int) -> None:
+    """Finds out which leaves have room for so many, or could make some, and by which chain."""
+    onward, waiting = chains.next, 0
+    for word in range(len(chains.open)):
+        chains.open[word] = 0
+    for leaf in range(len(load)):
+        if load[leaf] + size <= capacity[leaf]:
+            onward[leaf] = NONE
+            chains.open[leaf // WORD] |= bit_of(leaf)
+        else:
+            onward[leaf] = FULL
+            chains.waiting[waiting] = leaf
+            waiting += 1
+    before = len(load) + 1
+    while 0 < waiting < before:
+        before, waiting = waiting, _one_step_further(chains, waiting)
+    for word in range(len(chains.open)):
+        chains.open[word] &= ~chains.refused[word]
+
+
+@borrowing
+def _one_step_further(chains: Chains, waiting: int) -> int:
+    """Opens the leaves from which one step leads to an open leaf. Returns how many still wait."""
+    left = 0
+    for at in range(waiting):
+        leaf, there = chains.waiting[at], FULL
+        for word in range(len(chains.open)):
+            common = chains.others[leaf, word] & chains.open[word]
+            if common:
+                there = WORD * word + lowest(common)
+                break
+        chains.next[leaf] = there
+        if there == FULL:
+            chains.waiting[left] = leaf
+            left += 1
+    for leaf in range(len(chains.next)):
+        if chains.next[leaf] != FULL:
+            chains.open[leaf // WORD] |= bit_of(leaf)
+    return left
+
+
+@borrowing
+def make_room(
+    chains: Chains, ground: Ground, items: Items, state: State, out: Out, leaf: int, size: int
+) -> tuple[bool, int]:
+    """Sends items on from a leaf, and from where they go to, until it has room for so many and no leaf has too many.
+    Returns whether that was possible, and if not nothing has moved; and how many items were looked at.
+    ``open_up`` has to come before."""
+    load, looked, moves, left, grain = state.load, 0, 0, 1, min(size, chains.usual)
+    chains.overloaded[0], start = leaf, leaf
+    load[start] += size
+    while left:
+        leaf = chains.overloaded[left - 1]
+        over = load[leaf] - ground.capacity[leaf]
+        if over <= 0:
+            left -= 1
+            continue
+        if chains.next[leaf] < 0:
+            open_up(chains, load, ground.capacity, grain)
+            looked += len(load)
+        there = chains.next[leaf]
+        if there == FULL or moves == MOVES:
+            break
+        item, some = _next_to_go(chains, ground, items, state, leaf, there, over)
+        looked += some
+        if item == NONE:
+            chains.others[leaf, there // WORD] &= ~bit_of(there)
+            chains.next[leaf] = FULL
+            continue
+        remember(out, item, leaf)
+        _move(items, state, chains.served, item, leaf, there)
+        note(chains, ground, items, state, item, there)
+        chains.moved[moves], chains.source[moves] = item, leaf
+        moves += 1
+        if load[there] > ground.capacity[there]:
+            chains.overloaded[left] = there
+            left += 1
+    load[start] -= size
+    if left:
+        for at in range(moves - 1, -1, -1):
+            item = chains.moved[at]
+            _move(items, state, chains.served, item, state.leaf[item], chains.source[at])
+    return left == 0, looked
+
+
+@borrowing
+def _move(items: Items, state: State, served: Served, item: int, leaf: int, there: int) -> None:
+    part(served, leaf, item)
+    join(served, there, item)
+    state.load[leaf] -= items.size[item]
+    state.load[there] += items.size[item]
+    state.leaf[item] = there
+
+
+@borrowing
+def _next_to_go(
+    chains: Chains, ground: Ground, items: Items, state: State, leaf: int, there: int, over: int
+) -> tuple[int, int]:
+    """Of the items that could go from a leaf to another the first that is hardly larger than ``over``, else the
+    smallest that is larger, else the largest; NONE if there are none. And how many were looked at."""
+    word, bit, looked, best, chosen = there // WORD, bit_of(there), 0, NONE, 0
+    item = chains.served.first[leaf]
+    while item != NONE:
+        looked += 1
+        if ground.words[items.which[item], word] & state.covered[items.rectangle[item], word] & bit:
+            size = items.size[item]
+            if over <= size < 2 * over:
+                return item, looked
+            if best == NONE or over < size < chosen or chosen < min(over, size):
+                best, chosen = item, size
+        item = chains.served.after[item]
+    return best, looked
