@@ -30,8 +30,8 @@ from overstory.pipeline.workbench import Workbench
 
 MOST = 2.0  # per cent between what is measured and what is predicted
 BACK = "back"
-QUICK, FULL = Size(3, 10, 0, 50, 20, 2), Size(20, 400, 0, 200, 130)
-PARTS = 7  # that a trial is divided into: one is sampled, three are measured, and the plans are installed in the others
+QUICK, FULL = Size(3, 10, 0, 50, 3, 2), Size(20, 400, 0, 200, 15)
+PARTS = 100  # of so many seconds, for which a trial would go on: one is sampled, one is measured under each plan
 
 
 def predicting(quick: bool) -> Iterator[Measurement]:
@@ -47,9 +47,9 @@ def predicting(quick: bool) -> Iterator[Measurement]:
 
 async def _found(network: Network, folder: Path, size: Size) -> dict[str, tuple[float, float]]:
     """Bytes on links for an event under each plan: measured, and predicted."""
-    brokers, seconds = brokers_of(network), size.seconds / PARTS
+    brokers, seconds = brokers_of(network), size.seconds
     found: dict[str, tuple[float, float]] = {}
-    async with publishing(network, folder, size, size.seconds) as trial:
+    async with publishing(network, folder, size, PARTS * seconds) as trial:
         (folder / "seen").mkdir()
         observer, collecting = Observer(folder / "seen"), Collecting(brokers)
         observer.look(await collecting.look(), 0.0)
@@ -67,7 +67,8 @@ async def _found(network: Network, folder: Path, size: Size) -> dict[str, tuple[
             after = await measure(brokers, scenario, seconds)
             predicted = int(bench.measured(plans[kind])[1].bytes.sum())
             found[kind] = after.bytes / after.events, predicted / observer.log.sampled[-1]
-        await trial.communicate()
+        trial.terminate()
+        await trial.wait()
     return found
 
 
