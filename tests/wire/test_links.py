@@ -146,7 +146,7 @@ def any_events(draw: st.DrawFn) -> Events:
 
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, Same):
-        return list(one) == other
+        return bool(list(one) == other)
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(np.array_equal(one, other)) if isinstance(one, np.ndarray) else one == other
