@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 
 from overstory.kernels.metering import Rows
 
-SCATTER = np.uint64(0x9E3779B97F4A7C15)
-
 
 def rows_of(batch: pa.RecordBatch, publishers: NDArray[np.int64]) -> Rows:
     sets = batch.column("predicates")
@@ -26,8 +24,9 @@ def alike_together(batch: pa.RecordBatch) -> pa.RecordBatch:
     fast memory. Those that match the same predicates and are of the same part may even travel together."""
     sets = batch.column("predicates")
     offsets, values = np.asarray(sets.offsets), np.append(np.asarray(sets.values), -1)
-    first = np.where(np.diff(offsets) > 0, values[offsets[:-1]], -1)
-    scattered = (values.astype(np.uint64) + np.uint64(2)) ** np.uint64(3) * SCATTER
-    sums = np.cumsum(scattered) - scattered
-    alike = np.diff(sums[offsets])  # the same for equal sets, wherever they are
-    return batch.take(pa.array(np.lexsort((np.asarray(batch.column("part")), alike, first))))
+    count = np.diff(offsets)
+    first, middle, last = (
+        np.where(count > 0, values[np.where(count > 0, at, -1)], -1)
+        for at in (offsets[:-1], (offsets[:-1] + offsets[1:]) // 2, offsets[1:] - 1)
+    )
+    return batch.take(pa.array(np.lexsort((np.asarray(batch.column("part")), middle, last, count, first))))
