@@ -82,7 +82,7 @@ def _continued(problem: Problem, leaf: Ints, filters: Filters, effort: int, seed
     ground = ground_of(problem, problem.factor)
     load = np.bincount(leaf, minlength=len(problem.fair))
     ground = ground._replace(capacity=np.maximum(ground.capacity, load))
-    found, after = improved(problem, ground, reach_of(problem), leaf, filters, work_of(problem, effort), seed)
+    found, after = improved(problem, ground, reach_of(problem), leaf, filters, work_of(effort), seed)
     return fitted(problem, found, after)
 
 

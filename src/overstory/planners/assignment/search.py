@@ -44,8 +44,7 @@ TIGHTER = 0.97  # loads of the coreset, as it stands for others by chance
 SLACK = 0.0015  # how much dearer than the best an assignment may be, at first
 EFFORT = 150  # the usual one: about half a minute of one core for 100,000 subscribers
 UNITS = 16  # of a subscriber
-WORK = 1 << 20  # for each unit of effort
-ONE_LEVEL = 2  # times as much work, where a look at a leaf is at no broker above it and takes a third of the time
+WORK = 1 << 21  # for each unit of effort
 
 
 class Found(NamedTuple):
@@ -68,7 +67,7 @@ def search(problem: Problem, effort: int, seed: int) -> Found:
     if problem.least > problem.most:
         return Found(start.leaf, begun, {"gr-star": bandwidth(problem, begun)})
     ground, reach = ground_of(problem, problem.factor), reach_of(problem)
-    leaf, filters, budget = start.leaf, begun, work_of(problem, effort)
+    leaf, filters, budget = start.leaf, begun, work_of(effort)
     if len(grouped(problem, leaf).leaf) > 4 * CORESET:
         leaf, filters = on_coreset(problem, ground, reach, leaf, filters, budget, seed)
         budget = int((1 - ON_CORESET) * budget)
@@ -80,10 +79,9 @@ def search(problem: Problem, effort: int, seed: int) -> Found:
     return Found(leaf, ended, costs)
 
 
-def work_of(problem: Problem, effort: int) -> int:
+def work_of(effort: int) -> int:
     """Counted as ``kernels.ruining`` does."""
-    levels = len(problem.brokers.nodes) > len(problem.brokers.leaves)
-    return effort * WORK * (1 if levels else ONE_LEVEL)
+    return effort * WORK
 
 
 def reach_of(problem: Problem) -> Reach:
