@@ -49,7 +49,7 @@ class Pace:
         self._began = thread_time()
 
     def end(self) -> None:
-        """It has ended."""
+        """Work on the plan has ended: its time is taken off what may be spent."""
         self._left -= thread_time() - self._began
         now = perf_counter()
         if now - self._looked > LOOK:
