@@ -12,11 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from overstory.lab.quadratic import Quadratic, make_quadratic
 from overstory.model.plan import Header, Plan
-from overstory.model.scenario import Scenario
-from overstory.pipeline.bound import bound_here
+from overstory.model.scenario import Scenario, read_scenario
+from overstory.pipeline.bound import Scaled, bound_from, bound_here, bounded, instances_of, scaled
 from overstory.pipeline.effort import ALL, NONE, Chosen
 from overstory.pipeline.steiner import card_of, crossed, ground_of
+from overstory.pipeline.workbench import Workbench
 from overstory.planners import defaults
 from overstory.planners.chains import make_plan
 
@@ -143,3 +145,26 @@ def only(scenario: Scenario, plan: Plan) -> Scenario:
     return replace(
         scenario, links=scenario.links.filter(pa.array([not pair <= brokers or pair in kept for pair in pairs]))
     )
+
+
+def test_publishers_among_those_who_want_an_event_share_its_bound(tmp_path: Path) -> None:
+    """Where links cost the same both ways, one root stands for all of them; the sums of rows stay."""
+    make_quadratic(tmp_path / "net", Quadratic(users=40, brokers=8, grid=12, events=900, width=0.4), 1)
+    scenario = read_scenario(tmp_path / "net")
+    known, rows, totals = counted_here(scenario, make_plan("random", scenario, Workbench(scenario), {}, 1))
+    graph = scaled(scenario.network)
+    assert graph.is_mutual
+    shared, apart = (instances_of(rows, known.rules, known.publishers, given) for given in (graph, one_way(graph)))
+    assert shared.num_rows < apart.num_rows < rows.num_rows
+    for name in ("events", "bytes"):
+        sums = [np.asarray(some.column(name)).sum() for some in (rows, shared, apart)]
+        assert sums[0] == sums[1] == sums[2]
+    lower, other = (
+        bound_from(bounded([some], known.rules, known.publishers, graph), graph.unit) for some in (shared, apart)
+    )
+    core = scenario.network.prices @ totals.link_bytes.sum(axis=0)
+    assert 0.9 * other.whole < lower.whole <= core
+
+
+def one_way(graph: Scaled) -> Scaled:
+    return graph._replace(is_mutual=False)

@@ -88,6 +88,25 @@ def test_rows_count_together_what_they_count_alone(seed: int, core: str, tmp_pat
         assert np.array_equal(ours, theirs), name
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_sweep_over_a_tree_as_each_follows_it_alone(seed: int, tmp_path: Path) -> None:
+    """Few of many brokers want an event, and a link takes longer one way than the other."""
+    make_quadratic(tmp_path / "net", Quadratic(users=24, brokers=16, grid=12, events=900, width=0.2), seed)
+    scenario = read_scenario(tmp_path / "net")
+    draw = np.random.default_rng(seed)
+    at = scenario.links.schema.get_field_index("delay")
+    delays = pa.array(draw.integers(1, 50, scenario.links.num_rows) / 8)
+    scenario = replace(scenario, links=scenario.links.set_column(at, "delay", delays))
+    plan = make_plan("random", scenario, Workbench(scenario), {"core": "tree"}, seed)
+    rules, rows, together = counted_here(scenario, plan)
+    ordered = rows_of(alike_together(rows), rules.publishers)
+    assert end_of_run(ordered, 0) * len(np.unique(rules.rules.group_broker)) >= 16
+    alone = counted([rows.slice(at, 1) for at in range(rows.num_rows)], rules.rules, rules.steering, rules.publishers)
+    assert together.link_bytes.sum() > 0
+    for name, ours, theirs in zip(Totals._fields, together, alone, strict=True):
+        assert np.array_equal(ours, theirs), name
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_said_in_short_counts_as_what_is_written_out(seed: int, tmp_path: Path) -> None:
     dice = random.Random(1000 + seed)

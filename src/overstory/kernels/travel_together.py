@@ -4,6 +4,10 @@ Whoever wants the events of one such row wants those of all. Where they all trav
 gets one copy of an event, and its clients get it there. So rows only add up events, bytes and delays at brokers; who
 wants them there is looked at once, for all rows. Publishers differ, and so do the ways: these are marked for each row,
 from the brokers where somebody wants it.
+
+Where that would take more steps than the tree has nodes, all rows sweep over the tree at once. An event crosses a link
+if it comes from one side and somebody wants it on the other. So two passes suffice: towards the root they add up what
+comes from below each node, and away from the root what comes to it from elsewhere.
 """
 
 from typing import NamedTuple
@@ -25,6 +29,23 @@ class Run(NamedTuple):
     wants: int  # how many there are
 
 
+class Sweep(NamedTuple):
+    """Room for passes over one tree, whose nodes are counted from its first one."""
+
+    tree: Array  # one number: which tree ``order`` is of
+    roots: Array  # one number: how many it has; a lawful tree has one
+    order: Array  # its nodes, parents before their children
+    ends: Array  # by node: the brokers below it, or at it, that want the events
+    below: Array  # by node: what comes from below, or from there (see COMING)
+    every: Array  # by node: what comes from anywhere
+    second: Array  # by node: the longest delay but that of ``via``
+    via: Array  # by node: the child that the longest delay is of, NONE if it is of none
+
+
+# What comes to a node: events, their bytes, the sum of their delays, and the longest one, NONE without events
+COMING = np.dtype([(name, np.int64) for name in ("events", "bytes", "delay", "latest")])
+
+
 class Shared(NamedTuple):
     """What rows of one run add up, by broker; it stands if ``run`` is the number of the run."""
 
@@ -38,6 +59,7 @@ class Shared(NamedTuple):
     waiting: Array  # nodes that wait, and the delays until then
     delays: Array
     served: Array  # one number, which falls: the mark of whoever got what is shared at a broker
+    sweep: Sweep
 
 
 @kernel
@@ -54,6 +76,16 @@ def new_shared(rules: Rules) -> Shared:
         np.zeros(size, np.int64),
         np.zeros(size, np.int64),
         np.zeros(1, np.int64),
+        Sweep(
+            np.full(1, NONE, np.int64),
+            np.zeros(1, np.int64),
+            np.zeros(size, np.int64),
+            np.zeros(size, np.int64),
+            np.zeros(size, COMING),
+            np.zeros(size, COMING),
+            np.zeros(size, np.int64),
+            np.zeros(size, np.int64),
+        ),
     )
 
 
@@ -102,6 +134,12 @@ def travel_together(
 ) -> None:
     """The rows of a run, with what ``wants_of`` has found of its first one."""
     number, tree, listed = run.begin + 1, rules.flow_tree[run.flow], _list_brokers(rules, run, wants, shared)
+    size = _ordered(rules, tree, shared.sweep)
+    if shared.sweep.roots[0] == 1 and (run.end - run.begin) * listed >= size:
+        _sweep(rules, rows, run, totals, shared, listed, size)
+        for i in range(listed):
+            _serve(rules, number, rows.part[run.begin], totals, marks, wants, shared, shared.listed[i])
+        return
     for row in range(run.begin, run.end):
         part, publisher = rows.part[row], rows.publisher[row]
         totals.counts[part, EVENTS] += rows.events[row]
@@ -133,6 +171,122 @@ def _list_brokers(rules: Rules, run: Run, wants: Array, shared: Shared) -> int:
             listed += 1
         wants[2, want], shared.first[broker] = shared.first[broker], want
     return listed
+
+
+@kernel
+def _ordered(rules: Rules, tree: int, sweep: Sweep) -> int:
+    """Brings the nodes of a tree into an order in which parents stand before their children. Returns how many there
+    are."""
+    size = 0
+    for node in rules.place[tree]:
+        size += node != NONE
+    if sweep.tree[0] == tree:
+        return size
+    first = _first_node(rules, tree)
+    depth = np.empty(size, np.int64)
+    sweep.roots[0], sweep.tree[0] = 0, tree
+    for at in range(size):
+        depth[at] = rules.nodes[first + at].depth
+        sweep.roots[0] += depth[at] == 0
+    sweep.order[:size] = np.argsort(depth, kind="mergesort")
+    return size
+
+
+@kernel
+def _first_node(rules: Rules, tree: int) -> int:
+    """The nodes of a tree have numbers in a row."""
+    for node in rules.place[tree]:
+        if node != NONE:
+            return int(node)
+    return 0
+
+
+@kernel
+def _sweep(rules: Rules, rows: Rows, run: Run, totals: Totals, shared: Shared, listed: int, size: int) -> None:
+    """All rows of a run over their tree at once."""
+    tree, part = rules.flow_tree[run.flow], rows.part[run.begin]
+    sweep, first = shared.sweep, _first_node(rules, tree)
+    for at in range(size):
+        here = sweep.below[at]
+        here.events = here.bytes = here.delay = 0
+        here.latest = sweep.second[at] = sweep.via[at] = NONE
+        sweep.ends[at] = 0
+    for row in range(run.begin, run.end):
+        publisher = rows.publisher[row]
+        totals.counts[part, EVENTS] += rows.events[row]
+        totals.publisher_bytes[part, publisher] += rows.bytes[row]
+        node = rules.place[tree, rules.publisher_broker[publisher]]
+        if node != NONE:  # which it is only in a plan that breaks the law
+            here, delay = sweep.below[node - first], rules.publisher_delay[publisher]
+            here.events += rows.events[row]
+            here.bytes += rows.bytes[row]
+            here.delay += rows.events[row] * delay
+            here.latest = max(here.latest, delay)
+    for i in range(listed):
+        sweep.ends[rules.place[tree, shared.listed[i]] - first] += 1
+    _towards_the_root(rules, sweep, first, size)
+    _away_from_the_root(rules, part, totals, sweep, first, size, listed)
+    for i in range(listed):
+        broker = shared.listed[i]
+        here = sweep.every[rules.place[tree, broker] - first]
+        shared.events[broker], shared.bytes[broker] = here.events, here.bytes
+        shared.delay[broker], shared.latest[broker] = here.delay, max(here.latest, 0)
+
+
+@kernel
+def _towards_the_root(rules: Rules, sweep: Sweep, first: int, size: int) -> None:
+    for k in range(size - 1, -1, -1):
+        at = sweep.order[k]
+        node, here = rules.nodes[first + at], sweep.below[at]
+        if node.depth == 0:
+            continue
+        above = node.parent - first
+        sweep.ends[above] += sweep.ends[at]
+        if here.events == 0:
+            continue
+        there, link_delay = sweep.below[above], rules.link_delay[node.up]
+        there.events += here.events
+        there.bytes += here.bytes
+        there.delay += here.delay + here.events * link_delay
+        latest = here.latest + link_delay
+        if latest > there.latest:
+            sweep.second[above], sweep.via[above], there.latest = there.latest, at, latest
+        else:
+            sweep.second[above] = max(sweep.second[above], latest)
+
+
+@kernel
+def _away_from_the_root(
+    rules: Rules, part: int, totals: Totals, sweep: Sweep, first: int, size: int, listed: int
+) -> None:
+    """Also counts what crosses links."""
+    frames, bytes_ = totals.link_frames[part], totals.link_bytes[part]
+    for k in range(size):
+        at = sweep.order[k]
+        node, below, every = rules.nodes[first + at], sweep.below[at], sweep.every[at]
+        every.events, every.bytes, every.delay, every.latest = below.events, below.bytes, below.delay, below.latest
+        if node.depth == 0:
+            continue
+        above = node.parent - first
+        there, up, down = sweep.every[above], node.up, node.down
+        if below.events > 0 and sweep.ends[at] < listed:
+            frames[up] += below.events
+            bytes_[up] += below.bytes
+        events, size_ = there.events - below.events, there.bytes - below.bytes
+        if events == 0:
+            continue
+        if sweep.ends[at] > 0:
+            frames[down] += events
+            bytes_[down] += size_
+        others = there.delay - below.delay - below.events * rules.link_delay[up]
+        latest = (sweep.second[above] if sweep.via[above] == at else there.latest) + rules.link_delay[down]
+        every.events += events
+        every.bytes += size_
+        every.delay += others + events * rules.link_delay[down]
+        if latest > every.latest:
+            sweep.second[at], sweep.via[at], every.latest = every.latest, NONE, latest
+        else:
+            sweep.second[at] = max(sweep.second[at], latest)
 
 
 @kernel

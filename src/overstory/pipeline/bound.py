@@ -5,7 +5,9 @@
 2. Nothing lifts the bound. Prices become integers, rounded down, in a unit so small that the dearest link still fits;
    all sums are exact (``exact``), and the last step rounds down once more.
 3. Events of all publishers that the same brokers want are brought together, across the whole log: they share most of
-   the ascent, and those of one publishing broker all of it.
+   the ascent, and those of one publishing broker all of it. Where links cost the same both ways, a tree may be followed
+   from any of its ends: so all brokers that publish what they want themselves share all of it, too.
+4. Where all brokers are linked to each other and nearly all want an event, few links matter (``kernels.lunes``).
 
 All of the log is bounded by dual ascent, unless the effort given does not suffice (``effort``). Events beyond it are
 bounded by the distance of their farthest broker: that holds as well, but is much weaker.
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 
 from overstory.kernels.ascent import ascent_bounds, farthest_bounds
 from overstory.kernels.graphs import TOTAL_BITS, whole_prices
+from overstory.kernels.lunes import lune_sizes
 from overstory.kernels.metering import PARTS, Rules
 from overstory.kernels.paths import cheapest_paths
 from overstory.kernels.sets import hash_sets, sort_lists
@@ -40,6 +43,10 @@ Ints = NDArray[np.int64]
 Batches = Iterable[pa.RecordBatch]
 EFFORT = 5 * 10**10  # sets of brokers times brokers: some minutes on two cores. Fifty million sets of 1,000 brokers
 EXACT_BITS = 53  # whole numbers up to there are exact as floats
+DENSE = 64, 2048  # brokers that are all linked to each other, from which on and up to which some links are left out
+MISSING = 4, 16  # brokers that sets lack, up to which they are; fewer links matter where fewer lack
+ROOT = "root"
+ROOTED = ROWS.append(pa.field(ROOT, pa.int64()))
 
 
 class Bound(NamedTuple):
@@ -62,6 +69,17 @@ class Scaled(NamedTuple):
     targets: Ints
     prices: Ints
     unit: Fraction
+    is_mutual: bool  # every link costs what the link back costs
+    few: "tuple[Few, ...]" = ()  # what is left of it for sets that lack few brokers, the fewest first
+
+
+class Few(NamedTuple):
+    """The links of a network that matter for trees that join all brokers but so many: see ``kernels.lunes``."""
+
+    missing: int
+    offsets: Ints
+    targets: Ints
+    prices: Ints
 
 
 class Sums(NamedTuple):
@@ -95,7 +113,23 @@ NOTHING = Sums([0] * PARTS, [0] * PARTS, 0, 0, 0, 0)
 def scaled(network: Network) -> Scaled:
     """The network with its prices as whole numbers."""
     prices, bits = whole_prices(network.prices)
-    return Scaled(network.offsets, network.targets, prices, Fraction(2) ** -bits)
+    is_mutual = bool((network.back >= 0).all()) and np.array_equal(network.prices, network.prices[network.back])
+    graph = Scaled(network.offsets, network.targets, prices, Fraction(2) ** -bits, is_mutual)
+    return graph._replace(few=tuple(_few_links(graph, len(network)))) if is_mutual else graph
+
+
+def _few_links(graph: Scaled, size: int) -> Iterator[Few]:
+    """Only where all brokers are linked to each other."""
+    if not DENSE[0] <= size <= DENSE[1] or len(graph.targets) != size * (size - 1):
+        return
+    sources = np.repeat(np.arange(size), np.diff(graph.offsets))
+    near, lunes = np.zeros((size, size), np.int64), np.empty((size, size), np.int64)
+    near[sources, graph.targets] = graph.prices
+    lune_sizes(near, MISSING[-1], lunes)
+    for missing in MISSING:
+        kept = lunes[sources, graph.targets] <= missing
+        offsets = np.searchsorted(sources[kept], np.arange(size + 1))
+        yield Few(missing, offsets, graph.targets[kept], graph.prices[kept])
 
 
 def bound_of(rows: "DataFrame", metered: Metered, network: Network, effort: int = EFFORT) -> Bound:
@@ -105,9 +139,9 @@ def bound_of(rows: "DataFrame", metered: Metered, network: Network, effort: int 
     given = context.broadcast((metered.rules, metered.publishers, graph))
 
     def name(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return (named_by_brokers(batch, *given.value[:2]) for batch in batches if batch.num_rows)
+        return (instances_of(batch, *given.value) for batch in batches if batch.num_rows)
 
-    named = rows.mapInArrow(name, ddl(ROWS))
+    named = rows.mapInArrow(name, ddl(ROOTED))
     chosen = chosen_for(named, rows.count(), effort // len(network))
     if chosen != ALL:
         named = ranked(named)
@@ -134,21 +168,75 @@ def bound_from(sums: Sums, unit: Fraction) -> Bound:
 def bound_here(rows: pa.RecordBatch, metered: Metered, network: Network, chosen: Chosen = ALL) -> Bound:
     """The bound of rows in memory, worked out without Spark."""
     graph, known = scaled(network), (metered.rules, metered.publishers)
-    return bound_from(bounded([named_by_brokers(rows, *known)], *known, graph, chosen), graph.unit)
+    return bound_from(bounded([instances_of(rows, *known, graph)], *known, graph, chosen), graph.unit)
+
+
+class Wanting(NamedTuple):
+    """The brokers that want a set of predicates, ascending: of set s those between offsets s and s + 1."""
+
+    of_row: Ints
+    offsets: Ints
+    brokers: Ints
+
+
+def wanting_brokers(batch: pa.RecordBatch, rules: Rules, publishers: Ints) -> Wanting:
+    """Of rows that match the same predicates these are looked at once."""
+    high, low = np.asarray(batch.column("high")), np.asarray(batch.column("low"))
+    order = np.lexsort((low, high))
+    begins, of_row = _begins(high[order], low[order]), np.empty(len(order), np.int64)
+    of_row[order] = np.cumsum(begins) - 1
+    _, offsets, brokers = terminal_sets(rules, rows_of(batch.take(pa.array(order[begins])), publishers))
+    sort_lists(offsets, brokers)
+    return Wanting(of_row, offsets, brokers)
 
 
 def named_by_brokers(batch: pa.RecordBatch, rules: Rules, publishers: Ints) -> pa.RecordBatch:
     """Rows of the reduced log, with the hash of the brokers that want them instead of that of their predicates: more of
     them are alike."""
-    _, offsets, terminals = terminal_sets(rules, rows_of(batch, publishers))
-    sort_lists(offsets, terminals)
-    for name, column in zip(("high", "low"), hash_sets(offsets, terminals), strict=True):
-        batch = batch.set_column(batch.schema.get_field_index(name), name, pa.array(column))
+    return _named(batch, wanting_brokers(batch, rules, publishers))
+
+
+def _named(batch: pa.RecordBatch, wanting: Wanting) -> pa.RecordBatch:
+    for name, column in zip(("high", "low"), hash_sets(wanting.offsets, wanting.brokers), strict=True):
+        batch = batch.set_column(batch.schema.get_field_index(name), name, pa.array(column[wanting.of_row]))
     return batch
 
 
+def instances_of(batch: pa.RecordBatch, rules: Rules, publishers: Ints, graph: Scaled) -> pa.RecordBatch:
+    """The same with the broker from which a tree leads to those who want the event, and with rows summed that then have
+    the same part, root and brokers."""
+    wanting, roots = wanting_brokers(batch, rules, publishers), _roots(batch, rules, publishers)
+    named = _named(batch, wanting)
+    if graph.is_mutual:
+        roots = _shared_roots(wanting, roots, len(graph.offsets) - 1)
+    part, high, low = (np.asarray(named.column(name)) for name in ("part", "high", "low"))
+    order = np.lexsort((roots, low, high, part))
+    starts = np.flatnonzero(_begins(part[order], high[order], low[order], roots[order]))
+    some = named.take(pa.array(order[starts]))
+    for name in ("events", "bytes"):
+        summed = np.add.reduceat(np.asarray(named.column(name))[order], starts) if len(starts) else starts
+        some = some.set_column(some.schema.get_field_index(name), name, pa.array(summed))
+    return some.append_column(ROOT, pa.array(roots[order][starts]))
+
+
+def _roots(batch: pa.RecordBatch, rules: Rules, publishers: Ints) -> Ints:
+    found: Ints = rules.publisher_broker[np.searchsorted(publishers, np.asarray(batch.column("publisher")))]
+    return found
+
+
+def _shared_roots(wanting: Wanting, roots: Ints, size: int) -> Ints:
+    """Whoever is among the brokers that want an event gives way to the first of them."""
+    if not len(wanting.brokers):
+        return roots
+    of_broker = np.repeat(np.arange(len(wanting.offsets) - 1), np.diff(wanting.offsets))
+    keys, asked = of_broker * size + wanting.brokers, wanting.of_row * size + roots
+    at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+    first = wanting.brokers[np.minimum(wanting.offsets[wanting.of_row], len(keys) - 1)]
+    return np.where(keys[at] == asked, first, roots)
+
+
 def bounded(batches: Batches, rules: Rules, publishers: Ints, graph: Scaled, chosen: Chosen = ALL) -> Sums:
-    """Of rows that are named by brokers, best with those of the same name beside each other."""
+    """Of instances, best with those of the same name beside each other."""
     total = NOTHING
     for batch in batches:
         heavy, drawn = chosen.among(_ranks(batch), np.asarray(batch.column("low")))
@@ -188,7 +276,8 @@ class Grouped(NamedTuple):
 
 def grouped(batch: pa.RecordBatch, rules: Rules, publishers: Ints) -> Grouped:
     high, low = np.asarray(batch.column("high")), np.asarray(batch.column("low"))
-    roots = rules.publisher_broker[np.searchsorted(publishers, np.asarray(batch.column("publisher")))]
+    has_roots = ROOT in batch.schema.names
+    roots = np.asarray(batch.column(ROOT)) if has_roots else _roots(batch, rules, publishers)
     order = np.lexsort((roots, low, high))
     set_begins = _begins(high[order], low[order])
     root_begins = set_begins | _begins(roots[order])
@@ -209,8 +298,34 @@ def _begins(*columns: Ints) -> NDArray[np.bool_]:
 
 def _ascent(graph: Scaled, sets: Grouped) -> Ints:
     found = np.zeros(len(sets.roots), np.int64)
-    ascent_bounds(graph.offsets, graph.targets, graph.prices, *sets[:4], found)
+    missing = len(graph.offsets) - 1 - np.diff(sets.terminal_offsets)
+    waiting = np.ones(len(missing), bool)
+    for few in graph.few:
+        mine = waiting & (missing <= few.missing)
+        waiting &= ~mine
+        _ascend(few.offsets, few.targets, few.prices, sets, mine, found)
+    _ascend(graph.offsets, graph.targets, graph.prices, sets, waiting, found)
     return found
+
+
+def _ascend(offsets: Ints, targets: Ints, prices: Ints, sets: Grouped, chosen: NDArray[np.bool_], found: Ints) -> None:
+    """Bounds some of the sets, on some of the links."""
+    if not chosen.any():
+        return
+    sizes, roots = np.diff(sets.terminal_offsets), np.diff(sets.root_offsets)
+    mine = np.repeat(chosen, roots)
+    bounds = np.zeros(int(mine.sum()), np.int64)
+    ascent_bounds(
+        offsets,
+        targets,
+        prices,
+        np.concatenate([[0], np.cumsum(sizes[chosen])]),
+        sets.terminals[np.repeat(chosen, sizes)],
+        np.concatenate([[0], np.cumsum(roots[chosen])]),
+        sets.roots[mine],
+        bounds,
+    )
+    found[mine] = bounds
 
 
 def _farthest(graph: Scaled, sets: Grouped) -> Ints:

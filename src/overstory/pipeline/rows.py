@@ -21,12 +21,10 @@ def rows_of(batch: pa.RecordBatch, publishers: NDArray[np.int64]) -> Rows:
 
 def alike_together(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Rows that match the same first predicate travel along the same links: one after the other they find those in the
-    fast memory. Those that match the same predicates and are of the same part may even travel together."""
+    fast memory. Those that match the same predicates, by their hash, and are of the same part may even travel
+    together."""
     sets = batch.column("predicates")
     offsets, values = np.asarray(sets.offsets), np.append(np.asarray(sets.values), -1)
-    count = np.diff(offsets)
-    first, middle, last = (
-        np.where(count > 0, values[np.where(count > 0, at, -1)], -1)
-        for at in (offsets[:-1], (offsets[:-1] + offsets[1:]) // 2, offsets[1:] - 1)
-    )
-    return batch.take(pa.array(np.lexsort((np.asarray(batch.column("part")), middle, last, count, first))))
+    first = np.where(np.diff(offsets) > 0, values[offsets[:-1]], -1)
+    part, low, high = (np.asarray(batch.column(name)) for name in ("part", "low", "high"))
+    return batch.take(pa.array(np.lexsort((part, low, high, first))))
