@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from benchmarks.broker_load import Load, Shape, Taken, connect, publish, subscribe
-from benchmarks.broker_peers import Running, running
+from benchmarks.broker_peers import Running, apart, running
 from benchmarks.measure import Measurement
 from overstory.broker.config import Config
 from overstory.broker.core import Core
@@ -187,9 +187,9 @@ def _wired() -> tuple[Tick, Link]:
 
 
 def latency(quick: bool) -> Iterator[Measurement]:
-    """Median and 99th percentile, at a rate that both can take. The brokers take turns, and each percentile is the
-    median of those of all rounds: some milliseconds in which the machine does something else, which meet one broker and
-    not the other, would else decide the 99th percentile of all."""
+    """Median and 99th percentile, at a rate that both can take. The brokers have a core, and the load has another. The
+    brokers take turns, and each percentile is the median of those of all rounds: some milliseconds in which the machine
+    does something else, which meet one broker and not the other, would else decide the 99th percentile of all."""
     with running("overstory") as ours, running(AT_ONCE) as theirs:
         assert ours is not None
         shape = Shape("one to one", 1, 1)
@@ -199,9 +199,10 @@ def latency(quick: bool) -> Iterator[Measurement]:
             count = 50 if quick else int(min(20_000, rate))
             a: list[list[float]] = []
             b: list[list[float]] = []
-            for _ in range(1 if quick else ROUNDS):
-                a.append(_delays(ours, rate, count))
-                b += [] if theirs is None else [_delays(theirs, rate, count)]
+            with apart([ours, theirs]):
+                for _ in range(1 if quick else ROUNDS):
+                    a.append(_delays(ours, rate, count))
+                    b += [] if theirs is None else [_delays(theirs, rate, count)]
             for percent in (50, 99):
                 value, other = _usual(a, percent), _usual(b, percent) if b else None
                 bar = None if other is None else other + 50 if bars else other

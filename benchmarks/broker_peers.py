@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -68,6 +68,11 @@ class Running(NamedTuple):
         """The CPU time that the broker has taken so far, in nanoseconds' steps: /proc counts ticks of 10 ms."""
         return time.clock_gettime(~self.pid << 3 | 2)  # the clock that clock_getcpuclockid(3) gives for a process
 
+    def stay_on(self, core: int) -> None:
+        """Keeps all threads of the broker on one core."""
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {core})
+
     def resident_bytes(self) -> int:
         """The memory of the broker."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -95,6 +100,25 @@ PEERS = {
         Peer("amqtt", 4, AMQTT, lambda config: _found("amqtt", "-c", config)),
     )
 }
+
+
+@contextmanager
+def apart(brokers: Sequence[Running | None]) -> Iterator[None]:
+    """Keeps brokers on one core and the load on another, as long as this lasts; where there is one core, nothing. The
+    load never sleeps when it measures latencies: a broker that wakes up on its core waits for milliseconds."""
+    before = os.sched_getaffinity(0)
+    first, last = min(before), max(before)
+    if first == last:
+        yield
+        return
+    for broker in brokers:
+        if broker is not None:
+            broker.stay_on(last)
+    os.sched_setaffinity(0, {first})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @contextmanager

@@ -119,6 +119,23 @@ def test_a_third_message_goes_straight_until_something_changes() -> None:
     assert not house.tick.passed_on(a.link, write(Publish("x", b"1"), MQTT_5))
 
 
+def test_one_message_of_a_known_kind_needs_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House()
+    a, b = house.connect("a"), house.connect("b")
+    b.subscribe("x", qos=0)
+    for _ in range(2):  # it is noted, and then learned
+        a.publish("x", b"1")
+    b.received()
+    assert house.tick is not None
+    monkeypatch.setattr(house.tick.straight.kinds, "look_up", None)  # whoever calls it fails
+    a.publish("x", b"2" * 300)
+    assert [message.payload for message in b.messages()] == [b"2" * 300]
+    overlong = write(Publish("x", b"3"), MQTT_5)
+    assert house.tick.straight.kinds.look_up_one(overlong, MQTT_5) is not None
+    overlong = overlong[:1] + bytes((overlong[1] | 128, 0)) + overlong[2:]  # its length takes a byte more than it may
+    assert house.tick.straight.kinds.look_up_one(overlong, MQTT_5) is None
+
+
 def test_a_few_messages_at_once_go_straight_in_one_piece_to_each_client() -> None:
     house = House()
     a, b, c = (house.connect(name) for name in "abc")

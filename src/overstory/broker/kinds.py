@@ -51,6 +51,7 @@ TO_LEARN = 16  # kinds in one turn
 MOST_VAIN, CALM = 4, 64  # times that all was learned in vain; messages of unknown kinds under one stamp
 # The numbers of clients as sources, by their versions of MQTT
 CLIENTS: dict[Hashable, int] = {MQTT_3_1_1: 0, MQTT_5: 2 | WITH_PROPERTIES}
+UNKNOWN: tuple[tuple[Link, ...], int] = ((), 0)  # whom a message of an unknown kind goes to, and its largest size
 
 
 class Kinds:
@@ -79,6 +80,8 @@ class Kinds:
         self._told = self._report.data
         self._desk = self._kinds, self._table, self._texts, self._areas, self._messages, self._report
         self._used = 0  # bytes of kinds
+        # By version, the kinds of messages of clients that go to clients alone: to which, and how large they may be
+        self._direct: dict[Hashable, dict[bytes | None, tuple[tuple[Link, ...], int]]] = {each: {} for each in CLIENTS}
 
     def refresh(self) -> None:
         """Forgets what was decided before something has changed. To be called before anything is looked up."""
@@ -108,6 +111,19 @@ class Kinds:
         self._uses += 1
         report: list[int] = self._told[: HEADER + WIDTH * some].tolist()
         return report
+
+    def look_up_one(self, data: bytes, version: int) -> tuple[Link, ...] | None:
+        """The clients that get the message of a client, if these bytes are just one, of a known kind that goes to no
+        neighbour; else None."""
+        kind, _, end = kind_at(data, 0, version)
+        if end != len(data):
+            return None
+        self.refresh()
+        links, largest = self._direct[version].get(kind, UNKNOWN)
+        if end > largest:
+            return None
+        self._uses += 1
+        return links
 
     @property
     def listed(self) -> NDArray[Any]:
@@ -153,6 +169,9 @@ class Kinds:
         self._kinds[number] = start, self._used, source, group, self._way(hops), largest
         remember(number, self._kinds, self._table, self._texts)
         self._known.add((source, kind))
+        version = next((each for each, client in CLIENTS.items() if client == source), None)
+        if version is not None and links is not None and not hops:
+            self._direct[version][kind] = links, min(largest, self._state.limits.packet)
 
     def links_of(self, data: bytes, spans: Sequence[int], out: bytes) -> tuple[Link, ...] | None:
         """The links of slots that get bytes, if each gets the message as it came."""
@@ -199,6 +218,8 @@ class Kinds:
             self._vain = self._vain + 1 if self._uses < len(self._known) else 0
             self._uses = 0
             self._known.clear()
+            for kinds in self._direct.values():
+                kinds.clear()
             self._table[:] = 0
             self._used, self.are_apart = 0, True
             self._groups, self.links = {(): NOBODY}, [()]

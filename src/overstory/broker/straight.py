@@ -13,6 +13,7 @@ import numpy as np
 from overstory.broker import faults
 from overstory.broker.kinds import CLIENTS, Bytes, Hops, Kinds, kind_at
 from overstory.broker.link import Link
+from overstory.broker.sampling import Ends
 from overstory.broker.state import State
 from overstory.kernels.straight import HEADER, LISTED, ONWARD, PUBLISH, READ, WIDTH
 from overstory.routing.compiled import Compiled
@@ -61,9 +62,25 @@ class Straight:
             return 0
         if report[ONWARD]:
             self.onward.publish(np.frombuffer(data, np.uint8), kinds.listed, link.session.number)
-        self._count(link, data, report[LISTED])
+        if self._count(report[LISTED]):
+            self._sample(link, data, kinds.listed["end"])
         self.hand_out(report, data, out)
         return read
+
+    def send_one(self, link: Link, data: bytes) -> bool:
+        """Sends one message on that has come alone, if it is like some before and goes to clients only; else it does
+        nothing. For one message this takes less than kernels do."""
+        if self._state.dirty:
+            return False
+        found = self.kinds.look_up_one(data, link.version)
+        if found is None:
+            return False
+        if self._count(1):
+            self._sample(link, data, (len(data),))
+        self.writes = 0
+        if found:
+            self._write(found, data, 1)
+        return True
 
     def room(self, size: int) -> Bytes:
         """Room for so many bytes."""
@@ -97,8 +114,8 @@ class Straight:
         for to, pieces in mine.items():
             self._write((to,), b"".join(pieces), len(pieces))
 
-    def _count(self, link: Link, data: bytes, count: int) -> None:
-        """Counts messages that are about to be sent, which are listed, and takes some of them for the sample."""
+    def _count(self, count: int) -> bool:
+        """Counts messages that are about to be sent. Returns whether some of them are for the sample."""
         state = self._state
         counts, sampling = state.counts, state.sampling
         counts.messages_in += count
@@ -106,8 +123,11 @@ class Straight:
         counts.ticks += 1
         state.events += count
         sampling.left -= count
-        if sampling.left < 0:
-            sampling.packets(data, self.kinds.listed["end"], link.session.number, link.version, state.now)
+        return sampling.left < 0
+
+    def _sample(self, link: Link, data: bytes, ends: Ends) -> None:
+        """Takes some of these messages, which end at these places, for the sample."""
+        self._state.sampling.packets(data, ends, link.session.number, link.version, self._state.now)
 
     def _write(self, links: tuple[Link, ...], piece: bytes | memoryview, count: int) -> None:
         """Writes bytes to clients, which are so many messages: at once, unless something else is to be sent before."""

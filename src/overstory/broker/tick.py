@@ -92,7 +92,12 @@ class Tick:
     def passed_on(self, link: Link, data: bytes) -> bool:
         """Whether bytes that have come could be handled at once: a few messages that are like some before, while
         nothing else waits."""
-        return not self._ready and len(data) <= AT_ONCE and link.is_plain and self._sent_straight(link, data, False)
+        if self._ready or len(data) > AT_ONCE or not link.is_plain:
+            return False
+        if self.straight.send_one(link, data):
+            self.writes += self.straight.writes
+            return True
+        return self._sent_straight(link, data, False)
 
     def _sent_straight(self, link: Link, data: bytes, in_turn: bool = True) -> bool:
         """Whether all messages of a client were like some before, and went to whoever got those."""

@@ -115,7 +115,7 @@ class Moves:
     def drops_repeats(self) -> bool:
         """Whether a subscription may get an event in two of its flows now: the second copy is dropped (``once``). One
         that is only flushed gets each event in one flow."""
-        return any(map(_may_repeat, self._moving.values()))
+        return bool(self._moving) and any(map(_may_repeat, self._moving.values()))
 
     def start(self, id_: int, targets: tuple[int, ...]) -> list[Output]:
         """Starts to move a subscription to other flows, or tries the present step again if the move has started."""
