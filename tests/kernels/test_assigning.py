@@ -16,7 +16,7 @@ from overstory.kernels.fitting import fit, shrunk
 from overstory.kernels.greedy import Ground, State
 from overstory.kernels.recreating import Reach
 from overstory.kernels.reserving import Ahead, reserve
-from overstory.kernels.served import Items, Out, nothing_out
+from overstory.kernels.served import Items, Out, join, nothing_out, part, served_by
 from overstory.kernels.volumes import coarse_of, union_weight, weight_at_least
 
 SIDE = 9
@@ -348,6 +348,37 @@ def test_a_full_leaf_makes_room_along_a_chain() -> None:
     assert state.leaf.tolist() == [1, 2, 2]
     assert state.load.tolist() == [0, 1, 2]
     assert dict(zip(out.items[:2].tolist(), out.leaf[:2].tolist(), strict=True)) == {0: 0, 1: 1}
+
+
+def test_whoever_looks_sends_on_more_than_it_takes_if_there_is_room() -> None:
+    ground, _, state, _, _ = chain_of_three(9)
+    ground = ground._replace(capacity=np.array([1, 5, 9]))
+    many = Items(np.zeros(6, np.int64), np.array([1] * 5 + [2]), np.ones(6, np.int64))
+    state = state._replace(load=np.array([0, 5, 1]), leaf=np.array([1] * 5 + [2]))
+    chains, out = chains_for(ground, many, state, 3), nothing_out(6, 6)
+    open_up(chains, state.load, ground.capacity, 1)
+    assert make_room(chains, ground, many, state, out, 1, 1)[0]
+    assert state.load.tolist() == [0, 0, 6]
+    assert sorted(out.items[: out.count[0]].tolist()) == [0, 1, 2, 3, 4]
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 2)), max_size=30))
+def test_what_leaves_serve_is_what_a_set_says(moves: list[tuple[int, int]]) -> None:
+    draw = np.random.default_rng(len(moves))
+    items = Items(draw.integers(0, 6, 8), draw.integers(0, 4, 8), np.ones(8, np.int64))
+    leaf = draw.integers(0, 3, 8)
+    served, plain = served_by(items, leaf, 3), [set(np.flatnonzero(leaf == at).tolist()) for at in range(3)]
+    for item, there in moves:
+        part(served, leaf[item], item)
+        plain[leaf[item]].remove(item)
+        join(served, items, there, item)
+        plain[there].add(item)
+        leaf[item] = there
+        for at in range(3):
+            mine = served.members[at, : served.counts[at]]
+            assert set(mine[:, 0].tolist()) == plain[at]
+            assert np.array_equal(mine[:, 1:], np.stack([items.rectangle, items.which], axis=1)[mine[:, 0]])
+            assert np.array_equal(served.places[mine[:, 0]], np.arange(len(mine)))
 
 
 def test_without_room_at_the_end_of_a_chain_nothing_moves() -> None:

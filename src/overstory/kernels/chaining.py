@@ -1,11 +1,13 @@
-"""Making room at a full leaf: one of its items goes to another leaf that serves it as it is, where another item makes
-room in its turn, along a shortest chain to a leaf that has room. Filters stay as they are.
+"""Making room at a full leaf: some of its items go to another leaf that serves them as it is, where others make room
+in their turn, along a shortest chain to a leaf that has room. Filters stay as they are.
 
 1. ``covered`` has by rectangle the bits of the leaves whose filters hold it. Whoever changes a filter calls ``cover``.
 2. ``others`` has by leaf the bits of all leaves to which one of its items could go, and perhaps of more: of those for
    the sake of items that have left since. Whoever finds no item for a bit takes the bit away.
 
-So chains are looked for among leaves, a word at a time, and items are looked at only on the chain that is taken.
+So chains are looked for among leaves, a word at a time, and items are looked at only on the chain that is taken. As
+looking takes longest, whoever looks sends more items on than it takes, if there is room for them: they are those who
+would be looked for next.
 """
 
 from typing import NamedTuple
@@ -20,7 +22,9 @@ from overstory.kernels.nothing import NONE
 from overstory.kernels.served import Items, Out, Served, join, part, remember, served_by
 
 FULL = -2  # instead of the next leaf of a chain: there is none, and no room either
-MOVES = 16  # at most, to make room for one item
+STEPS = 16  # from leaf to leaf at most, to make room for one item
+AHEAD = 64  # items of usual size for whom room is made as well, if it costs no further look
+MOVES = 4096  # of items at most, for the same
 AT_ONCE = 4  # rectangles that are compared at once
 
 
@@ -56,13 +60,13 @@ def chains_for(ground: Ground, items: Items, state: State, leaves: int) -> Chain
     of_rectangle = np.argsort(items.rectangle, kind="mergesort")
     starts = np.searchsorted(items.rectangle[of_rectangle], np.arange(count + 1))
     chains = Chains(
-        served_by(state.leaf, leaves),
+        served_by(items, state.leaf, leaves),
         np.zeros((leaves, width), np.uint64),
         np.zeros(width, np.uint64),
         np.zeros(width, np.uint64),
         np.empty(leaves, np.int64),
         np.empty(leaves, np.int64),
-        np.empty(MOVES + 1, np.int64),
+        np.empty(STEPS + 1, np.int64),
         np.empty(MOVES, np.int64),
         np.empty(MOVES, np.int64),
         ends,
@@ -165,7 +169,7 @@ def make_room(
     """Sends items on from a leaf, and from where they go to, until it has room for so many and no leaf has too many.
     Returns whether that was possible, and if not nothing has moved; and how many items were looked at.
     ``open_up`` has to come before."""
-    load, looked, moves, left, grain = state.load, 0, 0, 1, min(size, chains.usual)
+    load, looked, moved, steps, left, grain = state.load, 0, 0, 0, 1, min(size, chains.usual)
     chains.overloaded[0], start = leaf, leaf
     load[start] += size
     while left:
@@ -176,27 +180,29 @@ def make_room(
             continue
         if chains.next[leaf] < 0:
             open_up(chains, load, ground.capacity, grain)
-            looked += len(load)
+            looked += 2 * len(load)
         there = chains.next[leaf]
-        if there == FULL or moves == MOVES:
+        if there == FULL or steps == STEPS or moved == len(chains.moved):
             break
-        item, some = _next_to_go(chains, ground, items, state, leaf, there, over)
+        if chains.next[there] == NONE:
+            room = ground.capacity[there] - load[there]
+            over = max(min(over + AHEAD * chains.usual, room), grain)
+        before = moved
+        moved, some = _send(chains, ground, items, state, out, leaf, there, over, moved)
         looked += some
-        if item == NONE:
+        if moved == before:
             chains.others[leaf, there // WORD] &= ~bit_of(there)
             chains.next[leaf] = FULL
             continue
-        remember(out, item, leaf)
-        _move(items, state, chains.served, item, leaf, there)
-        note(chains, ground, items, state, item, there)
-        chains.moved[moves], chains.source[moves] = item, leaf
-        moves += 1
+        steps += 1
+        if load[there] + grain > ground.capacity[there] and chains.next[there] == NONE:
+            chains.next[leaf] = FULL  # as far as is known
         if load[there] > ground.capacity[there]:
             chains.overloaded[left] = there
             left += 1
     load[start] -= size
     if left:
-        for at in range(moves - 1, -1, -1):
+        for at in range(moved - 1, -1, -1):
             item = chains.moved[at]
             _move(items, state, chains.served, item, state.leaf[item], chains.source[at])
     return left == 0, looked
@@ -205,27 +211,44 @@ def make_room(
 @borrowing
 def _move(items: Items, state: State, served: Served, item: int, leaf: int, there: int) -> None:
     part(served, leaf, item)
-    join(served, there, item)
+    join(served, items, there, item)
     state.load[leaf] -= items.size[item]
     state.load[there] += items.size[item]
     state.leaf[item] = there
 
 
 @borrowing
-def _next_to_go(
-    chains: Chains, ground: Ground, items: Items, state: State, leaf: int, there: int, over: int
+def _send(
+    chains: Chains, ground: Ground, items: Items, state: State, out: Out, leaf: int, there: int, over: int, moved: int
 ) -> tuple[int, int]:
-    """Of the items that could go from a leaf to another the first that is hardly larger than ``over``, else the
-    smallest that is larger, else the largest; NONE if there are none. And how many were looked at."""
-    word, bit, looked, best, chosen = there // WORD, bit_of(there), 0, NONE, 0
-    item = chains.served.first[leaf]
-    while item != NONE:
+    """Sends items that could go from a leaf to another, until there are ``over`` less or no more can go: the first ones
+    that are not too large, and at last the smallest that is. Returns how many have moved since ``make_room`` began, and
+    how many were looked at."""
+    word, bit, looked, least = there // WORD, bit_of(there), 0, NONE
+    members, place = chains.served.members, chains.served.counts[leaf] - 1
+    while place >= 0 and over > 0 and moved < len(chains.moved):
         looked += 1
-        if ground.words[items.which[item], word] & state.covered[items.rectangle[item], word] & bit:
+        if ground.words[members[leaf, place, 2], word] & state.covered[members[leaf, place, 1], word] & bit:
+            item = members[leaf, place, 0]
             size = items.size[item]
-            if over <= size < 2 * over:
-                return item, looked
-            if best == NONE or over < size < chosen or chosen < min(over, size):
-                best, chosen = item, size
-        item = chains.served.after[item]
-    return best, looked
+            if size <= over:
+                _sent(chains, ground, items, state, out, item, leaf, there, moved)
+                moved += 1
+                over -= size
+            elif least == NONE or size < items.size[least]:
+                least = item
+        place -= 1
+    if over > 0 and least != NONE and moved < len(chains.moved):
+        _sent(chains, ground, items, state, out, least, leaf, there, moved)
+        moved += 1
+    return moved, looked
+
+
+@borrowing
+def _sent(
+    chains: Chains, ground: Ground, items: Items, state: State, out: Out, item: int, leaf: int, there: int, moved: int
+) -> None:
+    remember(out, item, leaf)
+    _move(items, state, chains.served, item, leaf, there)
+    note(chains, ground, items, state, item, there)
+    chains.moved[moved], chains.source[moved] = item, leaf

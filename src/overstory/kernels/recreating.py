@@ -19,8 +19,8 @@ from overstory.kernels.nothing import NONE
 from overstory.kernels.served import Items, Out, join
 
 UNKNOWN, AT_LEAST, EXACT = 0, 1, 2  # what is known of a cost: nothing, that it is above a number, the number
-OPENING = 4  # work of finding out which leaves are open
-LOOKED = 4  # items that can be looked at for one unit of work
+OPENED = 8  # leaves of which one can find out whether they are open for one unit of work
+LOOKED = 16  # items that can be looked at for one unit of work
 LEAVES_TRIED = 5  # for an item; the last time only leaves that have room as they are
 
 
@@ -76,7 +76,7 @@ def put_back(
             if placed:
                 state.leaf[item] = leaf
                 state.load[leaf] += items.size[item]
-                join(chains.served, leaf, item)
+                join(chains.served, items, leaf, item)
                 note(chains, ground, items, state, item, leaf)
             item = out.after[item]
     return placed, work
@@ -126,7 +126,7 @@ def _with_room(
         free, looked = leaf != NONE, 0
         if not free:
             leaf, looked = _cheapest(ground, items, state, chains, prices, item, most)
-        work += OPENING + looked
+        work += len(state.load) // OPENED + looked
         if leaf == NONE or state.load[leaf] + size <= ground.capacity[leaf]:
             return leaf, free, work
         found, looked = make_room(chains, ground, items, state, out, leaf, size)

@@ -136,7 +136,7 @@ def _undo(ground: Ground, items: Items, state: State, out: Out, chains: Chains, 
             if state.leaf[item] != NONE:
                 part(chains.served, state.leaf[item], item)
             state.leaf[item] = out.leaf[at]
-            join(chains.served, out.leaf[at], item)
+            join(chains.served, items, out.leaf[at], item)
         note(chains, ground, items, state, item, out.leaf[at])
 
 
@@ -181,12 +181,11 @@ def _take_out(ground: Ground, reach: Reach, items: Items, state: State, chains: 
 
 @borrowing
 def _all_of(state: State, chains: Chains, leaf: int, out: Out) -> None:
-    item = chains.served.first[leaf]
-    while item != NONE:
+    for place in range(chains.served.counts[leaf]):
+        item = chains.served.members[leaf, place, 0]
         remember(out, item, leaf)
         state.leaf[item] = NONE
-        item = chains.served.after[item]
-    chains.served.first[leaf] = NONE
+    chains.served.counts[leaf] = 0
     for word in range(chains.others.shape[1]):
         chains.others[leaf, word] = 0
     state.load[leaf] = 0
@@ -215,10 +214,9 @@ def _beyond(
     low, high = box[2 * axis], box[2 * axis + 1]
     depth = np.random.random() ** 2
     cut = int(high - depth * (high - low)) if upper else int(low + depth * (high - low))
-    looked, item = 0, served.first[leaf]
-    while item != NONE:
-        looked += 1
-        rectangle, after = items.rectangle[item], served.after[item]
+    looked = served.counts[leaf]
+    for place in range(looked - 1, -1, -1):
+        item, rectangle = served.members[leaf, place, 0], served.members[leaf, place, 1]
         beyond = (
             ground.rectangles[rectangle, 2 * axis + 1] > cut if upper else ground.rectangles[rectangle, 2 * axis] < cut
         )
@@ -227,7 +225,6 @@ def _beyond(
             part(served, leaf, item)
             state.load[leaf] -= items.size[item]
             state.leaf[item] = NONE
-        item = after
     return looked
 
 
@@ -236,8 +233,8 @@ def _draw_tight(ground: Ground, items: Items, state: State, served: Served, leaf
     """The boxes of a leaf around the items that it still has."""
     count, boxes = state.filters.counts[leaf], state.filters.boxes[leaf]
     tight, used = np.empty((count, 4), np.int64), np.zeros(count, np.bool_)
-    item = served.first[leaf]
-    while item != NONE:
+    for place in range(served.counts[leaf]):
+        item = served.members[leaf, place, 0]
         number, rectangle = _box_of(ground, items, state, leaf, item), items.rectangle[item]
         if used[number]:
             for axis in (0, 2):
@@ -245,7 +242,6 @@ def _draw_tight(ground: Ground, items: Items, state: State, served: Served, leaf
                 tight[number, axis + 1] = max(tight[number, axis + 1], ground.rectangles[rectangle, axis + 1])
         else:
             tight[number], used[number] = ground.rectangles[rectangle], True
-        item = served.after[item]
     left = 0
     for number in range(count):
         if used[number]:

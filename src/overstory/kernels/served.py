@@ -1,4 +1,8 @@
-"""Which items each leaf serves, as lists: an item leaves one and joins another in a step, however many there are."""
+"""Which items each leaf serves: an item leaves one and joins another in a step, however many there are.
+
+The items of a leaf stand side by side, with what they want, so that looking at all of them takes little; when one
+leaves, the last one takes its place. So whoever takes items out while looking goes from the last one to the first.
+"""
 
 from typing import NamedTuple
 
@@ -18,9 +22,9 @@ class Items(NamedTuple):
 
 
 class Served(NamedTuple):
-    first: Array  # by leaf: one of its items, NONE if it has none
-    after: Array  # by item: the next one of its leaf, NONE after the last
-    before: Array  # by item: the one before, NONE before the first
+    counts: Array  # by leaf
+    members: Array  # by leaf and place: item, rectangle, class. Only as many rows as are used take memory
+    places: Array  # by item
 
 
 class Out(NamedTuple):
@@ -37,10 +41,11 @@ class Out(NamedTuple):
 
 
 @kernel
-def served_by(leaf: Array, leaves: int) -> Served:
-    found = Served(np.full(leaves, NONE), np.full(len(leaf), NONE), np.full(len(leaf), NONE))
-    for item in range(len(leaf) - 1, -1, -1):
-        join(found, leaf[item], item)
+def served_by(items: Items, leaf: Array, leaves: int) -> Served:
+    count = len(leaf)
+    found = Served(np.zeros(leaves, np.int64), np.empty((leaves, count, 3), np.int32), np.full(count, NONE))
+    for item in range(count):
+        join(found, items, leaf[item], item)
     return found
 
 
@@ -59,23 +64,22 @@ def nothing_out(items: int, rectangles: int) -> Out:
 
 
 @borrowing
-def join(served: Served, leaf: int, item: int) -> None:
-    first = served.first[leaf]
-    served.after[item], served.before[item] = first, NONE
-    if first != NONE:
-        served.before[first] = item
-    served.first[leaf] = item
+def join(served: Served, items: Items, leaf: int, item: int) -> None:
+    place = served.counts[leaf]
+    served.members[leaf, place, 0] = item
+    served.members[leaf, place, 1] = items.rectangle[item]
+    served.members[leaf, place, 2] = items.which[item]
+    served.places[item] = place
+    served.counts[leaf] = place + 1
 
 
 @borrowing
 def part(served: Served, leaf: int, item: int) -> None:
-    before, after = served.before[item], served.after[item]
-    if before == NONE:
-        served.first[leaf] = after
-    else:
-        served.after[before] = after
-    if after != NONE:
-        served.before[after] = before
+    place, last = served.places[item], served.counts[leaf] - 1
+    for column in range(3):
+        served.members[leaf, place, column] = served.members[leaf, last, column]
+    served.places[served.members[leaf, place, 0]] = place
+    served.counts[leaf] = last
 
 
 @borrowing

@@ -18,11 +18,12 @@ from overstory.kernels.greedy import State, choose, put
 from overstory.kernels.nothing import NONE
 from overstory.kernels.volumes import union_weight
 from overstory.model.network import Ints
+from overstory.planners.assignment.coreset import Groups, grouped
 from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.greedy import ground_of, nobody_ahead
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem
-from overstory.planners.assignment.search import Groups, grouped, reach_of, state_of
+from overstory.planners.assignment.search import reach_of, state_of
 
 EVERY = 2000  # changes after which what was earned is spent
 ATTEMPTS = 8  # searches each time

@@ -2,13 +2,10 @@
 
 1. The start is Gr* with a flow ahead: every assignment leaves a place for all who come after, so that there is a start
    within the load factor whenever a maximum flow proves that there is any assignment.
-2. ``kernels.ruining`` improves it on a *coreset* where there are many subscribers: some drawn by chance, which stand
-   for the loads, and of each rectangle an extreme one, whose brokers are fewest. Whoever the filters of the
-   coreset do not serve (a *violator*) joins it for the next round. Small coresets are soon searched through, and the
-   violators make up for what they miss; where everybody costs much more than the coreset, more are drawn.
+2. ``kernels.ruining`` improves it: as a whole, and before that, where there are many items (subscribers with the same
+   rectangle, class and leaf), on a *coreset* of fewer (``coreset``), drawn anew in each round.
 3. After each round all subscribers are assigned to the filters that were found, enlarged as little as it takes: a
-   maximum flow over classes, and its least cut where somebody is left (``repairing``). In the end they are improved as
-   a whole.
+   maximum flow over classes, and its least cut where somebody is left (``repairing``).
 4. Filters are drawn tight, and the cheaper of the result and the start is the plan.
 """
 
@@ -26,24 +23,24 @@ from overstory.kernels.served import Items
 from overstory.model.network import Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
+from overstory.planners.assignment.coreset import coreset, decisive_pairs, grouped
 from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.flowing import flow_of
 from overstory.planners.assignment.greedy import ahead_of, by_class, empty_state, gr_star, ground_of, nobody_ahead
 from overstory.planners.assignment.outcome import bandwidth, decision_of
-from overstory.planners.assignment.problem import Problem, Truths, distinct_rows, problem_of
+from overstory.planners.assignment.problem import Problem, distinct_rows, problem_of
 from overstory.planners.assignment.repairing import repaired
 from overstory.planners.decision import relative_costs
 from overstory.planners.steps import Steps
 from overstory.planners.trees.parameters import count_of
 
-CORESET, LARGEST = 8_000, 12_000  # items drawn by chance: at first, and at most
-ROUNDS = 12
+FEW = 120_000  # items; with more there is a coreset
+DRAWN = 30_000  # items drawn by chance for it
+ROUNDS = 3
 ASTRAY = 1.03  # times the cost of the sample, or of the best, beyond which a result is not worth going on from
-ON_CORESET = 0.85  # of the work
-TIGHTER = 0.97  # loads of the coreset, as it stands for others by chance
+ON_CORESET = 0.6  # of the work
 SLACK = 0.0015  # how much dearer than the best an assignment may be, at first
 EFFORT = 150  # the usual one: about half a minute of one core for 100,000 subscribers
-UNITS = 16  # of a subscriber
 WORK = 1 << 21  # for each unit of effort
 
 
@@ -53,14 +50,6 @@ class Found(NamedTuple):
     costs: dict[str, float]  # by name, what was compared
 
 
-class Groups(NamedTuple):
-    """Subscribers with the same rectangle, class and leaf, as items."""
-
-    items: Items
-    leaf: Ints  # by item
-    of_subscriber: Ints
-
-
 def search(problem: Problem, effort: int, seed: int) -> Found:
     start = gr_star(problem, problem.least <= problem.most, [problem.factor])
     begun = fitted(problem, start.leaf, start.filters)
@@ -68,7 +57,7 @@ def search(problem: Problem, effort: int, seed: int) -> Found:
         return Found(start.leaf, begun, {"gr-star": bandwidth(problem, begun)})
     ground, reach = ground_of(problem, problem.factor), reach_of(problem)
     leaf, filters, budget = start.leaf, begun, work_of(effort)
-    if len(grouped(problem, leaf).leaf) > 4 * CORESET:
+    if len(grouped(problem, leaf).leaf) > FEW:
         leaf, filters = on_coreset(problem, ground, reach, leaf, filters, budget, seed)
         budget = int((1 - ON_CORESET) * budget)
     leaf, filters = improved(problem, ground, reach, leaf, filters, budget, seed)
@@ -93,14 +82,6 @@ def reach_of(problem: Problem) -> Reach:
     return Reach(offsets, leaves, child_offsets, children)
 
 
-def grouped(problem: Problem, leaf: Ints) -> Groups:
-    leaves, classes = len(problem.fair), len(problem.words)
-    keys = (problem.rectangle * classes + problem.which) * leaves + leaf
-    distinct, which, size = np.unique(keys, return_inverse=True, return_counts=True)
-    pair, at = np.divmod(distinct, leaves)
-    return Groups(Items(*np.divmod(pair, classes), size), at, which.reshape(-1))
-
-
 def state_of(problem: Problem, items: Items, leaf: Ints, filters: Filters) -> State:
     """Filters are copied, as the search changes them."""
     state = empty_state(problem)
@@ -123,71 +104,24 @@ def improved(
 def on_coreset(
     problem: Problem, ground: Ground, reach: Reach, leaf: Ints, filters: Filters, work: int, seed: int
 ) -> tuple[Ints, Filters]:
-    """Improves a sample of the items and assigns everybody to its filters, several times; the cheapest for everybody
-    is the result."""
+    """Improves a coreset and assigns everybody to its filters, several times; the cheapest for everybody is the
+    result."""
     draw = np.random.default_rng(seed)
     best, least = (leaf, filters), bandwidth(problem, filters)
-    chosen = np.zeros((len(problem.space.rectangles), len(problem.words)), bool)
-    drawn = CORESET
+    decisive = decisive_pairs(problem)
     for number in range(ROUNDS):
         groups = grouped(problem, leaf)
-        items, mine, roomy = _coreset(problem, ground, groups, chosen, drawn, draw)
+        items, mine, roomy = coreset(ground, groups, decisive, DRAWN, draw)
         state = state_of(problem, items, groups.leaf[mine], filters)
         budget = int(ON_CORESET * work) // ROUNDS
         ruining.improve(roomy, reach, items, state, grown_for(problem.boxes), budget, SLACK, seed + number)
-        covered = covered_by(problem, state.filters)
-        served = (problem.words[groups.items.which] & covered[groups.items.rectangle]).any(axis=1)
-        chosen[groups.items.rectangle[~served], groups.items.which[~served]] = True
         leaf, filters = assign_all(problem, ground, state.filters)
         cost = bandwidth(problem, filters)
-        if cost > ASTRAY * bandwidth(problem, state.filters):  # the sample was too small to stand for all
-            drawn = min(3 * drawn // 2, LARGEST)
         if cost < least:
             best, least = (leaf, filters), cost
         elif cost > ASTRAY * least:
             leaf, filters = best
     return best
-
-
-def _coreset(
-    problem: Problem, ground: Ground, groups: Groups, chosen: Truths, drawn: int, draw: np.random.Generator
-) -> tuple[Items, Ints, Ground]:
-    """Items drawn by chance, the larger the more probably (Efraimidis and Spirakis), the extreme ones, and those of
-    earlier rounds, of which ``chosen`` keeps rectangles and classes. Returns them with their weights, their numbers
-    among all items, and the ground that they are searched on."""
-    rectangle, which, size = groups.items
-    taken = extremes(problem, groups)
-    lucky = np.argsort(-np.log(draw.random(len(size))) / size, kind="stable")
-    taken[lucky[: max(drawn - int(chosen.sum()), 0)]] = True
-    chosen[rectangle[taken], which[taken]] = True
-    mine = np.flatnonzero(chosen[rectangle, which])
-    items, roomy = _weighted(ground, groups, mine)
-    return items, mine, roomy
-
-
-def extremes(problem: Problem, groups: Groups) -> Truths:
-    """Of each rectangle an item with the fewest leaves, and of each class the largest item."""
-    choices = problem.mask.sum(axis=1)[groups.items.which]
-    order = np.lexsort((choices, groups.items.rectangle))
-    found = np.zeros(len(order), bool)
-    found[order[np.unique(groups.items.rectangle[order], return_index=True)[1]]] = True
-    largest = np.lexsort((-groups.items.size, groups.items.which))
-    found[largest[np.unique(groups.items.which[largest], return_index=True)[1]]] = True
-    return found
-
-
-def _weighted(ground: Ground, groups: Groups, mine: Ints) -> tuple[Items, Ground]:
-    """The items of a sample, each standing for others at its leaf, so that loads are as they are; finer units make up
-    for rounding."""
-    leaves = len(ground.capacity)
-    load = np.bincount(groups.leaf, groups.items.size, leaves)
-    shown = np.bincount(groups.leaf[mine], groups.items.size[mine], leaves)
-    scale = UNITS * load / np.maximum(shown, 1)
-    size = np.maximum(np.floor(groups.items.size[mine] * scale[groups.leaf[mine]]), 1).astype(np.int64)
-    items = Items(groups.items.rectangle[mine], groups.items.which[mine], size)
-    present = np.bincount(groups.leaf[mine], size, leaves).astype(np.int64)
-    room = np.maximum((TIGHTER * UNITS * ground.capacity).astype(np.int64), present)
-    return items, ground._replace(capacity=room)
 
 
 def assign_all(problem: Problem, ground: Ground, filters: Filters) -> tuple[Ints, Filters]:
