@@ -5,6 +5,7 @@ ends (``routing.steered_flows``) is done here for a whole batch: trees, headers,
 own.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from overstory.routing.frames import NOBODY_STRANDED, Entering, Steered, Stranded
 from overstory.routing.steered_flows import SteeredFlows, Steps
-from overstory.wire.frames import Flows, Steering, distinct
+from overstory.wire.frames import Flows, Same, Steering, are_same, distinct
 
 Ints = NDArray[np.int64]
 
@@ -29,7 +30,7 @@ class Sent(NamedTuple):
     """What one neighbour gets."""
 
     events: Ints
-    flows: list[Flows]
+    flows: Sequence[Flows]
     steering: Steering | None
 
 
@@ -38,8 +39,10 @@ class Departing:
 
     def __init__(self, copies: Copies, flows: list[int], steered: SteeredFlows) -> None:
         self._flows = flows
-        bits = sum(1 << place for place, flow in enumerate(flows) if flow in steered.place_of)
-        self._copies = _some(copies, copies.masks & ~bits)
+        bits = 0
+        if len(steered):
+            bits = sum(1 << place for place, flow in enumerate(flows) if flow in steered.place_of)
+        self._copies = _some(copies, copies.masks & ~bits) if bits else copies
         self._steps = steered.depart(_entering(_some(copies, copies.masks & bits), flows, steered)) if bits else None
 
     @property
@@ -74,10 +77,10 @@ class Departing:
         np.bitwise_or.at(together, at, bits)
         return Sent(all_events, self._sets(together), _headers(steps, mine, np.bincount(at, minlength=len(all_events))))
 
-    def _sets(self, masks: Ints) -> list[Flows]:
+    def _sets(self, masks: Ints) -> Sequence[Flows]:
         """The flows of copies. Equal sets are one object."""
-        if (masks == masks[:1]).all():  # most often
-            return [self._set(mask) for mask in masks[:1].tolist()] * len(masks)
+        if len(masks) and are_same(masks):  # most often
+            return Same(self._set(masks.item(0)), len(masks))
         distinct, which = np.unique(masks, return_inverse=True)
         sets = [self._set(mask) for mask in distinct.tolist()]
         return [sets[place] for place in which.tolist()]

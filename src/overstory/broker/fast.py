@@ -24,7 +24,7 @@ from overstory.broker.onward import Onward
 from overstory.broker.promises import Promise, Runs
 from overstory.broker.tick import Came, Tick
 from overstory.kernels.link_packets import link_packets
-from overstory.kernels.mqtt import CHUNK, JSON, REBUILT, RETAIN, frame
+from overstory.kernels.mqtt import CHUNK, JSON, REBUILT, frame
 from overstory.kernels.nothing import NONE
 from overstory.routing.compiled import Decision
 from overstory.wire.frames import NOTHING, QOS, Events, Flows, are_alike, constant, distinct, some_of
@@ -133,7 +133,7 @@ class Fast:
     def _masks(self, decision: Decision, events: Ints, slots: Ints) -> Ints:
         """The flows of events that go to brokers, as bits."""
         if len(decision.flows) == 1:
-            return np.ones(len(events), np.int64)
+            return constant(1, len(events)) if len(events) else events
         kinds, offsets, numbers = decision.matching
         kind = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         slot, place = decision.ways_of(numbers)
@@ -155,14 +155,13 @@ class Fast:
     ) -> Events:
         """The events of one frame."""
         rows, flows, steering = sent
-        packets, sizes = link_packets(data, frames, chunks, rows)
+        packets, sizes, marks = link_packets(data, frames, chunks, rows)
         if came is not None:
             publishers, ids, entries = (some_of(column, rows) for column in came)
         else:
             ids, entries = first + rows, constant(self.state.config.number, len(rows))
             is_one = len(chunks) == 1
             publishers = constant(chunks["client"][0], len(rows)) if is_one else chunks["client"][frames["chunk"][rows]]
-        marks = frames["qos"][rows].astype(np.int64) | np.where(frames["marks"][rows] & RETAIN, 4, 0)
         epoch = self.fabric.epochs.active
         acknowledged = self.fabric.marks.carried(distinct(entries)) if steering is None else NOTHING
         return Events(epoch, packets.data, sizes, marks, ids, publishers, entries, flows, None, steering, acknowledged)
