@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 
 from overstory.filters import parse_filter
+from overstory.lab.quadratic import Quadratic, make_quadratic
 from overstory.model.access import access_of
 from overstory.model.plan import Plan
-from overstory.model.scenario import Scenario
+from overstory.model.scenario import Scenario, read_scenario
 from overstory.model.scorecard import Scorecard
 from overstory.model.settings import Curves, Limits, Prices, Settings
 from overstory.model.tables import ATTACHMENTS, BROKERS, CLIENTS, LINKS, PLAN_TABLES, SUBSCRIPTIONS
+from overstory.pipeline import least_access as least_access_module
 from overstory.pipeline.least_access import least_access, together
 from overstory.pipeline.limits import bytes_at, shares_of
 from overstory.pipeline.score import on_curve
@@ -201,3 +203,13 @@ def test_upkeep_by_a_curve_is_that_of_the_clients_of_each_flow(tmp_path: Path) -
 
     assert upkeep(curves=Curves(((3.0, 7.0),))) == 14.0
     assert upkeep(curves=Curves(((1.0, 0.25),))) == upkeep(prices=Prices(upkeep_access=0.25)) == 1.5
+
+
+def test_the_nearest_brokers_are_those_of_all_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_quadratic(tmp_path / "net", Quadratic(users=200, brokers=12, events=900), 1)
+    scenario = read_scenario(tmp_path / "net")
+    known, _, totals = counted_here(scenario, together(scenario))
+    by_tree = least_access(scenario, known, totals)
+    monkeypatch.setattr(least_access_module, "_nearest", lambda *_: None)
+    by_pairs = least_access(scenario, known, totals)
+    assert 0 < by_tree == pytest.approx(by_pairs, rel=1e-12)

@@ -50,7 +50,6 @@ class Shared(NamedTuple):
     """What rows of one run add up, by broker; it stands if ``run`` is the number of the run."""
 
     run: Array
-    first: Array  # the last want that was found there, which leads to the others
     events: Array
     bytes: Array
     delay: Array
@@ -58,7 +57,7 @@ class Shared(NamedTuple):
     listed: Array  # the brokers where somebody wants the events of the run
     waiting: Array  # nodes that wait, and the delays until then
     delays: Array
-    served: Array  # one number, which falls: the mark of whoever got what is shared at a broker
+    served: Array  # one number, which falls: the mark of whoever got what is shared in a run
     sweep: Sweep
 
 
@@ -66,7 +65,6 @@ class Shared(NamedTuple):
 def new_shared(rules: Rules) -> Shared:
     size = rules.place.shape[1] + 1
     return Shared(
-        np.zeros(size, np.int64),
         np.zeros(size, np.int64),
         np.zeros(size, np.int64),
         np.zeros(size, np.int64),
@@ -137,39 +135,36 @@ def travel_together(
     size = _ordered(rules, tree, shared.sweep)
     if shared.sweep.roots[0] == 1 and (run.end - run.begin) * listed >= size:
         _sweep(rules, rows, run, totals, shared, listed, size)
-        for i in range(listed):
-            _serve(rules, number, rows.part[run.begin], totals, marks, wants, shared, shared.listed[i])
-        return
-    for row in range(run.begin, run.end):
-        part, publisher = rows.part[row], rows.publisher[row]
-        totals.counts[part, EVENTS] += rows.events[row]
-        totals.publisher_bytes[part, publisher] += rows.bytes[row]
-        here = rules.place[tree, rules.publisher_broker[publisher]]
-        if here == NONE:
-            continue  # only in a plan that breaks the law
-        mark(nodes, here, row + 1, NONE, NONE)
-        marks.top[run.flow] = here
-        for i in range(listed):
-            node = rules.place[tree, shared.listed[i]]
-            mark_way(rules, marks, nodes, run.flow, node, row + 1)
-        _follow(rules, rows, row, number, here, totals, nodes, shared)
-    for i in range(listed):
-        _serve(rules, number, rows.part[run.begin], totals, marks, wants, shared, shared.listed[i])
+    else:
+        for row in range(run.begin, run.end):
+            part, publisher = rows.part[row], rows.publisher[row]
+            totals.counts[part, EVENTS] += rows.events[row]
+            totals.publisher_bytes[part, publisher] += rows.bytes[row]
+            here = rules.place[tree, rules.publisher_broker[publisher]]
+            if here == NONE:
+                continue  # only in a plan that breaks the law
+            mark(nodes, here, row + 1, NONE, NONE)
+            marks.top[run.flow] = here
+            for i in range(listed):
+                node = rules.place[tree, shared.listed[i]]
+                mark_way(rules, marks, nodes, run.flow, node, row + 1)
+            _follow(rules, rows, row, number, here, totals, nodes, shared)
+    _serve(rules, run, rows.part[run.begin], totals, marks, wants, shared)
 
 
 @kernel
 def _list_brokers(rules: Rules, run: Run, wants: Array, shared: Shared) -> int:
-    listed, tree, number = 0, rules.flow_tree[run.flow], run.begin + 1
+    """Arrays have names of their own here and in ``_serve``, as in ``travel``: there are many wants."""
+    member_group, group_broker, place = rules.member_group, rules.group_broker, rules.place[rules.flow_tree[run.flow]]
+    seen, listed, number = shared.run, 0, run.begin + 1
     for want in range(run.wants):
-        broker = rules.group_broker[rules.member_group[wants[1, want]]]
-        if rules.place[tree, broker] == NONE:
+        broker = group_broker[member_group[wants[1, want]]]
+        if seen[broker] == number or place[broker] == NONE:
             continue
-        if shared.run[broker] != number:
-            shared.run[broker], shared.first[broker] = number, NONE
-            shared.events[broker] = shared.bytes[broker] = shared.delay[broker] = shared.latest[broker] = 0
-            shared.listed[listed] = broker
-            listed += 1
-        wants[2, want], shared.first[broker] = shared.first[broker], want
+        seen[broker] = number
+        shared.events[broker] = shared.bytes[broker] = shared.delay[broker] = shared.latest[broker] = 0
+        shared.listed[listed] = broker
+        listed += 1
     return listed
 
 
@@ -321,24 +316,38 @@ def _follow(
 
 
 @kernel
-def _serve(
-    rules: Rules, number: int, part: int, totals: Totals, marks: Marks, wants: Array, shared: Shared, broker: int
-) -> None:
-    """Those at a broker who want the events of a run get what has been added up there."""
-    counts, copies, bytes_ = totals.counts[part], totals.group_copies[part], totals.group_bytes[part]
-    events, size = shared.events[broker], shared.bytes[broker]
-    delay, latest = shared.delay[broker], shared.latest[broker]
+def _serve(rules: Rules, run: Run, part: int, totals: Totals, marks: Marks, wants: Array, shared: Shared) -> None:
+    """Those who want the events of a run get what has been added up at their brokers. They come in the order in which
+    predicates list them, in which their groups have numbers in a row: so memory is read along."""
+    copies, bytes_, delays, latest = (
+        totals.group_copies[part],
+        totals.group_bytes[part],
+        totals.group_delay,
+        totals.group_latest,
+    )
+    member_group, member_row, member_count = rules.member_group, rules.member_row, rules.member_count
+    group_broker, group_size, held, last = rules.group_broker, rules.group_size, marks.held, marks.served
+    ran, ran_events, ran_bytes, ran_delay, ran_latest = (
+        shared.run,
+        shared.events,
+        shared.bytes,
+        shared.delay,
+        shared.latest,
+    )
     shared.served[0] -= 1  # frames of rows that travel alone have numbers above 0
-    served, want = shared.served[0], shared.first[broker]
-    while want != NONE:
+    served, number, deliveries = shared.served[0], run.begin + 1, 0
+    for want in range(run.wants):
         member = wants[1, want]
-        if rules.member_row[member] == NONE or marks.held[rules.member_row[member]] == number:
-            group = rules.member_group[member]
-            counts[DELIVERIES] += events * rules.group_size[group] * rules.member_count[member]
-            if marks.served[group] != served:
-                marks.served[group] = served
-                copies[group] += events
-                bytes_[group] += size
-                totals.group_delay[group] += delay
-                totals.group_latest[group] = max(totals.group_latest[group], latest)
-        want = wants[2, want]
+        group = member_group[member]
+        broker = group_broker[group]
+        if ran[broker] != number:
+            continue  # only in a plan that breaks the law
+        if member_row[member] == NONE or held[member_row[member]] == number:
+            deliveries += ran_events[broker] * group_size[group] * member_count[member]
+            if last[group] != served:
+                last[group] = served
+                copies[group] += ran_events[broker]
+                bytes_[group] += ran_bytes[broker]
+                delays[group] += ran_delay[broker]
+                latest[group] = max(latest[group], ran_latest[broker])
+    totals.counts[part, DELIVERIES] += deliveries

@@ -108,16 +108,18 @@ def wants_of(rules: Rules, rows: Rows, row: int, marks: Marks, wants: Array) -> 
     node."""
     own = rules.publisher_group[rows.publisher[row]]
     for_all = _for_all(rules, rows, row, marks)
-    count = 0
+    count, flows = 0, marks.for_all
+    offsets, no_local = rules.member_offsets, rules.member_no_local
+    member_group, member_flow = rules.member_group, rules.member_flow
     for i in range(rows.offsets[row], rows.offsets[row + 1]):
         predicate = rows.predicates[i]
-        for member in range(rules.member_offsets[predicate], rules.member_offsets[predicate + 1]):
-            if rules.member_no_local[member] and rules.member_group[member] == own:
+        for member in range(offsets[predicate], offsets[predicate + 1]):
+            if no_local[member] and member_group[member] == own:
                 continue
-            flow = rules.member_flow[member]
+            flow = member_flow[member]
             if flow == EVERY:
                 for k in range(for_all):
-                    wants = _with_want(wants, count, marks.for_all[k], member)
+                    wants = _with_want(wants, count, flows[k], member)
                     count += 1
             elif holds(marks, rules.flow_events[flow], row) and holds(marks, rules.member_part[member], row):
                 wants = _with_want(wants, count, flow, member)

@@ -33,7 +33,7 @@ from overstory.model.network import Network
 from overstory.pipeline.effort import ALL, RANK, Chosen, chosen_for, ranked
 from overstory.pipeline.exact import dot
 from overstory.pipeline.match import HELD_OUT, ROWS, ddl
-from overstory.pipeline.rows import rows_of
+from overstory.pipeline.rows import in_large_batches, rows_of
 from overstory.pipeline.rules import Metered
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def bound_of(rows: "DataFrame", metered: Metered, network: Network, effort: int 
     given = context.broadcast((metered.rules, metered.publishers, graph))
 
     def name(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return (instances_of(batch, *given.value) for batch in batches if batch.num_rows)
+        return (instances_of(batch, *given.value) for batch in in_large_batches(batches) if batch.num_rows)
 
     named = rows.mapInArrow(name, ddl(ROOTED))
     chosen = chosen_for(named, rows.count(), effort // len(network))

@@ -42,13 +42,28 @@ def groups_of(given: Numbered) -> Groups:
     alone[single] = single + 1
     signatures = [brokers, alone, *(_hashes(said[1:], which, len(clients), seed) for seed in (1, 2))]
     _, first, groups = np.unique(np.stack(signatures), axis=1, return_index=True, return_inverse=True)
-    groups = groups.reshape(-1)
+    first, groups = _in_order(first, groups.reshape(-1), _first_predicates(members, clients))
     example = np.isin(members["client"], clients[first])
     kept = {name: column[example] for name, column in members.items()}
     kept["group"] = groups[np.searchsorted(clients, kept["client"])] if len(clients) else kept["client"]
     order = np.argsort(kept["predicate"], kind="stable")
     by_predicate = {name: column[order] for name, column in kept.items()}
     return Groups(clients, groups, brokers[first], np.bincount(groups, minlength=len(first)), by_predicate)
+
+
+def _first_predicates(members: dict[str, Ints], clients: Ints) -> Ints:
+    """By client the least predicate that is a filter of its; beyond all others if it has none."""
+    found = np.full(len(clients), np.iinfo(np.int64).max)
+    np.minimum.at(found, np.searchsorted(clients, members["client"]), members["predicate"])
+    return found
+
+
+def _in_order(first: Ints, groups: Ints, predicate: Ints) -> tuple[Ints, Ints]:
+    """The same groups by their first predicates: what is counted of those who want the same stands side by side."""
+    order = np.argsort(predicate[first], kind="stable")
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return first[order], number[groups]
 
 
 def _memberships(given: Numbered) -> dict[str, Ints]:

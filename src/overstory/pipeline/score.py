@@ -34,7 +34,7 @@ from overstory.pipeline.exact import dot, priced, rounded, rounded_down
 from overstory.pipeline.flood import flood_cost
 from overstory.pipeline.limits import measured
 from overstory.pipeline.match import FIT, HELD_OUT
-from overstory.pipeline.rows import alike_together, rows_of
+from overstory.pipeline.rows import alike_together, in_large_batches, rows_of
 from overstory.pipeline.rules import MICRO, Metered
 from overstory.pipeline.shipping import arrived, shipped
 from overstory.pipeline.steered import Steering, trees_of
@@ -53,7 +53,7 @@ def totals_of(rows: "DataFrame", metered: Metered) -> Totals:
 
     def count(batches: Batches) -> Iterator[pa.RecordBatch]:
         rules, publishers = known.value
-        total = counted(batches, rules, arrived(steering), publishers)
+        total = counted(in_large_batches(batches), rules, arrived(steering), publishers)
         yield pa.RecordBatch.from_pydict({"counts": [pickle.dumps(tuple(total))]})
 
     found = rows.mapInArrow(count, "counts binary").toArrow()["counts"].to_pylist()
