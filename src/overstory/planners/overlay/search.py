@@ -47,8 +47,8 @@ SMALL = 200_000  # pairs of a user and a broker, up to which the partition is a 
 ENOUGH = 2e-4  # of the cost: rounds that save less are the last
 FLOWING = 2_000_000  # pairs of a user and a broker, up to which the minimum-cost flow of access is a start
 SAMPLES = 8  # numbers of open brokers that are tried
-HOT, COLD = 1.0, 0.02  # temperatures, relative to the mean cost of a user
-HEATED, MOST_PASSES = 40_000_000, 2000  # pairs of a user and a broker that annealing looks at, and passes, at most;
+HOT, COLD = 0.25, 0.02  # temperatures, relative to the mean cost of a user
+HEATED, MOST_PASSES = 60_000_000, 2000  # pairs of a user and a broker that annealing looks at, and passes, at most;
 # both are times the effort
 PENALTIES = 0.3, 3.0  # of a byte above a capacity, relative to the mean cost of a byte: at first, and at last
 ANNEALING, DRAWS = "annealing", 9973  # the name of what it finds, and draws of each pass, which users go around in
