@@ -209,6 +209,35 @@ def test_a_ping_is_answered_whatever_waits_and_silence_is_noticed() -> None:
         one.link.tick(4.0)
 
 
+def test_that_frames_are_handled_is_said_with_what_is_sent_next_or_when_the_shell_does_not_ask_again() -> None:
+    pair = Pair()
+    one, other = (side.link for side in pair.sides)
+    one.tell(b"a", 1)
+    pair.carry(0)
+    pair.sides[1].handle()
+    assert other.owes
+    assert other.data_to_send(may_wait=True) == []
+    other.tell(b"b", 1)
+    sent = b"".join(other.data_to_send(may_wait=True))
+    assert [raw.kind for raw in Reader().feed(sent)] == [CONTROL, HANDLED]
+    one.tell(b"c", 1)
+    pair.carry(0)
+    pair.sides[1].handle()
+    assert other.data_to_send(may_wait=True) == []
+    assert [raw.kind for raw in Reader().feed(b"".join(other.data_to_send()))] == [HANDLED]
+    assert not other.owes
+
+
+def test_that_large_frames_are_handled_is_said_at_once() -> None:
+    pair = Pair()
+    one, other = (side.link for side in pair.sides)
+    one.tell(b"a", 1)
+    pair.carry(0)
+    other.done(1, WINDOW.full)
+    assert [raw.kind for raw in Reader().feed(b"".join(other.data_to_send(may_wait=True)))] == [HANDLED]
+    assert not other.owes
+
+
 def test_who_hung_itself_does_not_blame_its_neighbour() -> None:
     pair = Pair()
     pair.sides[0].link.tick(100.0)  # what came meanwhile is not read yet

@@ -109,6 +109,8 @@ def sent(data: bytes, messages: list[plain_straight.Message], sets: list[int]) -
         np.frombuffer(data, np.uint8), np.array(messages, MESSAGE), np.array(sets, np.int64)
     )
     whole = packets.tobytes() if len(packets) else data
+    assert len(sizes) == len(rows) or (len(sizes) == 1 and len(rows) > 0)
+    sizes = sizes if len(sizes) == len(rows) else np.repeat(sizes, len(rows))
     ends = np.cumsum(sizes).tolist()
     assert not ends or ends[-1] == len(whole)
     pieces = [whole[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]

@@ -262,7 +262,7 @@ class Fabric:
                 break  # the rest of the frame has its turn later
             self._inbox.popleft()
             if incarnation == neighbour.incarnation:
-                neighbour.done(raw.number)
+                neighbour.done(raw.number, len(raw.body))
         self.state.file()
         to_try = bool(self.stranding) and self.stranding.try_again(self.state.now)
         return self._file_some() or bool(self._inbox) or self.preparing.has_more or to_try
@@ -476,6 +476,12 @@ class Fabric:
 
     def _send_events(self, neighbour: Neighbour, bundles: list[Bundle]) -> None:
         """Sends events to a neighbour, those of one epoch in one frame."""
+        if len(bundles) == 1:  # most often
+            events, promises = bundles[0]
+            neighbour.publish(events, promises)
+            for promise, count in runs_of(promises):
+                promise.kept(count)
+            return
         for epoch in dict.fromkeys(bundle.events.epoch for bundle in bundles):
             mine = [bundle for bundle in bundles if bundle.events.epoch == epoch]
             promises = joined([(bundle.promises, len(bundle.events)) for bundle in mine])

@@ -6,9 +6,10 @@ The rules that a maintainer may rely on:
    in between: after a handshake that says what has come, the rest is sent again.
 2. A frame is kept until the neighbour has handled it. Of a frame with events of QoS 1 or 2, these are kept until the
    neighbour says that they are safe. If it restarts, only they are sent again, once it takes events.
-3. Where more than ``LinkLimits.buffer`` bytes wait, events of QoS 0 are dropped, and counted. Others never are.
-4. Heartbeats stand in no queue: whatever waits to be handled, a ping is answered when it is read.
-5. Time is what ``tick`` is told. It is never sent.
+3. That frames are handled is said with whatever is sent next, or a moment later if nothing is.
+4. Where more than ``LinkLimits.buffer`` bytes wait, events of QoS 0 are dropped, and counted. Others never are.
+5. Heartbeats stand in no queue: whatever waits to be handled, a ping is answered when it is read.
+6. Time is what ``tick`` is told. It is never sent.
 """
 
 import struct
@@ -52,6 +53,7 @@ from overstory.wire.handshake import MAGIC, VERSION, Hello, Known, check_hello, 
 PAIR = struct.Struct("<QI")  # a frame, and the place of an event in it
 ALL = (1 << 32) - 1  # in place of that: all its events
 NOBODY = NONE
+UNSAID = 2  # half of the bytes that make the other side stop reading may be handled here without its knowledge
 
 
 class Traffic(msgspec.Struct):
@@ -126,6 +128,7 @@ class Neighbour:
         self._unsafe: dict[int, Sent] = {}
         self._held_back: deque[Sent] = deque()  # events for a neighbour that does not take any yet
         self._said_handled = 0
+        self._unsaid = 0  # bytes of frames that are handled since
         self._safe: list[tuple[int, int]] = []  # events from the neighbour that are safe, to be said
         self._spooled: set[int] = set()  # the keys of frames that are on disk
         self._lowest: dict[int, int] = {}  # of their events: the lowest number of each publishing broker
@@ -159,7 +162,7 @@ class Neighbour:
                 if sent.number > known:
                     self.traffic.resent += 1
                     self._put(sent)
-        self._said_handled = 0
+        self._said_handled = self._unsaid = 0
         return Up(is_new)
 
     @property
@@ -294,17 +297,24 @@ class Neighbour:
     def _put(self, sent: Sent) -> None:
         self.outgoing += (head_of(sent.kind, sent.size, sent.number), *sent.body)
 
-    def done(self, number: int) -> None:
-        """This side has handled a frame of the neighbour."""
+    def done(self, number: int, size: int = 0) -> None:
+        """This side has handled a frame of the neighbour, of so many bytes."""
         self.handled = number
+        self._unsaid += size
+
+    @property
+    def owes(self) -> bool:
+        """Whether the neighbour is to be told that frames are handled."""
+        return self.connected and self.handled > self._said_handled
 
     def is_safe(self, incarnation: int, number: int, place: int = ALL) -> None:
         """An event of a frame of the neighbour is safe here. (Of an earlier incarnation it need not be said.)"""
         if incarnation == self.incarnation:
             self._safe.append((number, place))
 
-    def data_to_send(self) -> list[Buffer]:
-        """All that is to be written now, in pieces."""
+    def data_to_send(self, may_wait: bool = False) -> list[Buffer]:
+        """All that is to be written now, in pieces. ``may_wait`` says that the shell asks again soon: until then it is
+        not said that frames are handled, unless something else is to be sent, or much is."""
         if not self.connected:
             return []
         if self._safe:
@@ -312,8 +322,9 @@ class Neighbour:
             body = b"".join(PAIR.pack(*pair) for pair in pairs)
             self.traffic.other_bytes += len(body)
             self._send(Sent(SAFE, (body,), len(body)))
-        if self.handled > self._said_handled:
-            self._said_handled = self.handled
+        is_due = self.outgoing or not may_wait or self._unsaid > self.window.full // UNSAID
+        if is_due and self.handled > self._said_handled:
+            self._said_handled, self._unsaid = self.handled, 0
             self._other(framed(HANDLED, NUMBER.pack(self.handled)))
         pieces, self.outgoing = self.outgoing, []
         return pieces

@@ -5,7 +5,7 @@ serves, and goes on to other neighbours and to clients. Where a kind is unknown,
 and what it decides about kinds that came before is learned.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,11 @@ from overstory.broker.tick import Came, Tick
 from overstory.kernels.nothing import NONE
 from overstory.kernels.straight import ONWARD, READ, sent_on
 from overstory.routing.compiled import Decision
-from overstory.wire.frames import Events, Flows, Same, are_alike, constant, distinct, some_of
+from overstory.wire.frames import Events, Flows, Same, are_alike, constant, distinct, repeated, some_of
 from overstory.wire.packets import MQTT_5
 
 Rows = NDArray[Any]
+NO_MARKS = np.zeros(1, np.int64)  # of events of QoS 0 that are not retained
 
 
 class Unknown(NamedTuple):
@@ -40,10 +41,8 @@ class Onward:
 
     def publish(self, data: Bytes, messages: Rows, publisher: int) -> None:
         """Sends neighbours what is for them of the messages that a client here has published."""
-        state, count = self._state, len(messages)
-        ids = np.arange(state.events, state.events + count)
-        came = Came(constant(publisher, count), ids, constant(state.config.number, count))
-        self._send(data, messages, came)
+        first, here = self._state.events, self._state.config.number
+        self._send(data, messages, lambda rows: _published(publisher, first + rows, here))
 
     def arrived(self, origin: int, events: Events) -> bool:
         """Sends events of a neighbour on, and hands them to clients, if all are of QoS 0 and like some before. Else it
@@ -60,7 +59,8 @@ class Onward:
         if (messages["end"] - messages["start"] != events.sizes).any() or not straight.can_hand_out(report):
             return False
         if report[ONWARD]:
-            self._send(data, messages, Came(events.publishers, events.ids, events.entries))
+            came = events.publishers, events.ids, events.entries
+            self._send(data, messages, lambda rows: Came(*[some_of(column, rows) for column in came]))
         straight.hand_out(report, memoryview(events.publishes), out)
         self._tick.writes += straight.writes
         self.events += len(events)
@@ -76,19 +76,20 @@ class Onward:
         names = zip(events.flows, each, strict=True)
         return np.array([self._kinds.source((origin, flows, entry)) for flows, entry in names])
 
-    def _send(self, data: Bytes, messages: Rows, came: Came) -> None:
-        """Sends each neighbour its copies."""
+    def _send(self, data: Bytes, messages: Rows, known: Callable[[Ints], Came]) -> None:
+        """Sends each neighbour its copies. ``known`` says what is known of some of the messages."""
         kinds, fabric = self._kinds, self._fabric
         for peer, sets in kinds.sets.items():
             packets, sizes, rows, which = sent_on(data, messages, sets)
-            if not len(rows):
+            count = len(rows)
+            if not count:
                 continue
-            publishers, ids, entries = (some_of(column, rows) for column in came)
+            publishers, ids, entries = known(rows)
             events = Events(
                 fabric.epochs.active,
                 (packets if len(packets) else data).data,
-                sizes,
-                constant(0, len(rows)),
+                repeated(sizes, count) if len(sizes) == 1 else sizes,
+                repeated(NO_MARKS, count),
                 ids,
                 publishers,
                 entries,
@@ -131,3 +132,8 @@ class Onward:
         hops = self._tick.fast.hops_of(decision, origin) if decision.decided else None
         links = None if hops is None else self._kinds.links_of(message, decision.spans, decision.out.tobytes())
         self._kinds.learn(source, kind, links, hops or ())
+
+
+def _published(publisher: int, ids: Ints, here: int) -> Came:
+    """What is known of messages that a client here has published, under these numbers."""
+    return Came(constant(publisher, len(ids)), ids, constant(here, len(ids)))

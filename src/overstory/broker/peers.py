@@ -20,6 +20,7 @@ from overstory.wire.handshake import Hello, check_hello, decode_hello
 PATIENCE = 5.0  # seconds for a handshake
 REASON = 500  # bytes
 SMALL = 1 << 14  # bytes: pieces of no more than that are rather joined than written one by one
+SOON = 0.005  # seconds after which a neighbour is told which of its frames are handled, if nothing else is sent before
 SLICE = 200  # messages and events of neighbours in one turn: some milliseconds
 
 
@@ -116,6 +117,7 @@ class Peers:
         self._listener: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._later: asyncio.TimerHandle | None = None  # when work goes on that waits for its pace
+        self._owing: asyncio.TimerHandle | None = None  # when neighbours are told what is handled
         self.port = 0
         self.errors: dict[int, str] = {}  # the last one of each neighbour
         self.made: dict[int, int] = {}  # how often there was a connection with each neighbour
@@ -242,15 +244,25 @@ class Peers:
         if connection is not None:
             connection.end(error)
 
-    def write(self, neighbour: Neighbour) -> None:
-        """Writes what is to be sent to a neighbour."""
+    def write(self, neighbour: Neighbour, may_wait: bool = True) -> None:
+        """Writes what is to be sent to a neighbour. That its frames are handled may wait for a moment, since to say so
+        costs both sides as much as a small frame."""
         connection = self._connections.get(neighbour.peer)
         if connection is not None:
-            pieces = neighbour.data_to_send()
+            pieces = neighbour.data_to_send(may_wait)
             if len(pieces) > 1 and sum(map(len, pieces)) <= SMALL:
                 pieces = [b"".join(pieces)]
             if pieces:
                 connection.transport.writelines(pieces)
+            if self._owing is None and neighbour.owes:
+                self._owing = asyncio.get_running_loop().call_later(SOON, self._say_handled)
+
+    def _say_handled(self) -> None:
+        """Tells neighbours which of their frames are handled."""
+        self._owing = None
+        for neighbour in self.fabric.neighbours.values():
+            if neighbour.owes:
+                self.write(neighbour, may_wait=False)
 
     def flush(self) -> None:
         """Writes what is to be sent to all neighbours."""

@@ -22,6 +22,7 @@ from overstory.wire.packets import MQTT_5
 FEW = 64  # messages that are for clients with different lists; of more than that other kernels make less work
 SOURCES = {version: np.array((number,)) for version, number in CLIENTS.items()}  # of each, as kernels are told of it
 ONE_GROUP = HEADER + WIDTH  # the size of a report of what one group gets
+COPIED = 4096  # bytes for each client that gets them: up to that, to copy takes less time than to share a view
 SMALL = 1 << 14  # bytes: of what is not more, pieces are rather copied out of a room that is there than shared
 
 
@@ -99,11 +100,15 @@ class Straight:
         read = report[READ]
         for row in range(HEADER, len(report), WIDTH):
             group, begin, end, count = report[row : row + WIDTH]
+            links = self.kinds.links[group]
             if end - begin == read:
                 piece = data if read == len(data) else data[:read]
+            elif out is self._room:
+                piece = self._written[begin:end].tobytes()
             else:
-                piece = self._written[begin:end].tobytes() if out is self._room else out.data[begin:end]
-            self._write(self.kinds.links[group], piece, count)
+                piece = out.data[begin:end]
+                piece = piece.tobytes() if end - begin <= COPIED * len(links) else piece
+            self._write(links, piece, count)
 
     def _hand_out_mixed(self, data: bytes | memoryview) -> None:
         """Gives a few messages to clients that do not all get the same of them."""

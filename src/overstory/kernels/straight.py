@@ -181,26 +181,32 @@ def remember(number: int, kinds: Array, table: Array, texts: Array) -> None:
 
 @kernel
 def sent_on(data: Array, messages: Array, sets: Array) -> tuple[Array, Array, Array, Array]:
-    """What one neighbour gets of listed messages: their packets, one behind the other; the size of each; which of the
-    messages they are; and by number the set of flows of each copy. ``sets`` has that number for each way, and NONE
-    where the way does not lead to the neighbour. There are no packets if the neighbour gets all bytes as they came."""
-    count, total = _sent_on(messages, sets)
-    sizes, rows, which = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    """What one neighbour gets of listed messages: their packets, one behind the other; the size of each, or one for
+    all; which of the messages they are; and by number the set of flows of each copy. ``sets`` has that number for each
+    way, and NONE where the way does not lead to the neighbour. There are no packets if the neighbour gets all bytes as
+    they came."""
+    count, total, are_alike = _sent_on(messages, sets)
+    sizes = np.empty(1 if are_alike else count, np.int64)
+    rows, which = np.empty(count, np.int64), np.empty(count, np.int64)
     packets = np.empty(0 if total == len(data) else total, np.uint8)
     _send_on(data, messages, sets, packets, sizes, rows, which)
     return packets, sizes, rows, which
 
 
 @borrowing
-def _sent_on(messages: Array, sets: Array) -> tuple[int, int]:
-    """How many messages a neighbour gets, and how many bytes these are."""
-    count, total = 0, 0
+def _sent_on(messages: Array, sets: Array) -> tuple[int, int, bool]:
+    """How many messages a neighbour gets, how many bytes these are, and whether there are some and all have one
+    size."""
+    count, total, first, are_alike = 0, 0, 0, True
     for i in range(len(messages)):
         message = messages[i]
         if sets[message.way] != NONE:
+            size = message.end - message.start
+            first = size if count == 0 else first
+            are_alike &= size == first
             count += 1
-            total += message.end - message.start
-    return count, total
+            total += size
+    return count, total, are_alike and count > 0
 
 
 @borrowing
@@ -212,8 +218,11 @@ def _send_on(
     for i in range(len(messages)):
         message = messages[i]
         if sets[message.way] != NONE:
-            sizes[count], rows[count], which[count] = message.end - message.start, i, sets[message.way]
+            size = message.end - message.start
+            rows[count], which[count] = i, sets[message.way]
+            if count < len(sizes):
+                sizes[count] = size
             if len(packets):
-                copy_span(packets, at, data, message.start, sizes[count])
-            at += sizes[count]
+                copy_span(packets, at, data, message.start, size)
+            at += size
             count += 1

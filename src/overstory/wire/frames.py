@@ -241,7 +241,12 @@ def are_alike(flows: Sequence[Flows]) -> bool:
 
 def constant(value: int, count: int, kind: str = "<i8") -> Array:
     """An array of so many items, at least one, that are all the same, without a place for each."""
-    return np.ndarray((count,), kind, np.array(value, kind), strides=(0,))
+    return repeated(np.array(value, kind), count)
+
+
+def repeated(value: Array, count: int) -> Array:
+    """So many items that are all the same, as the one of an array, without a place for each."""
+    return np.ndarray((count,), value.dtype, value, 0, (0,))
 
 
 def some_of(values: Array, rows: Array) -> Array:
@@ -278,10 +283,10 @@ def decode_events(body: bytes | memoryview) -> Events:
     count, publishes = written.count, body[end:]
     if not 0 < count <= len(publishes) or not 0 <= written.epoch < 1 << 62:
         raise LinkError("a frame of events has a count that cannot be")
-    sizes = _array(written.sizes, "<u4", count).astype(np.int64)
+    sizes, total = _sizes(written.sizes, count)
     which = _array(written.which, "<u4", count)
     sets = [frozenset(flows) for flows in written.flow_sets]
-    if int(sizes.sum()) != len(publishes) or (int(which.max()) >= len(sets)):
+    if total != len(publishes) or _largest(which) >= len(sets):
         raise LinkError("the arrays of a frame of events do not fit its events")
     if not all(-(1 << 62) < flow < 1 << 62 for flows in sets for flow in flows):
         raise LinkError("a frame of events has a flow out of range")
@@ -316,12 +321,27 @@ def _packed(values: Array, kind: str) -> bytes:
     """The bytes of an array; of one item, if all are the same."""
     if len(values) and are_same(values):
         return ITEMS[kind].pack(values.item(0))
-    return values.astype(kind).tobytes()
+    return values.astype(kind, copy=False).tobytes()
 
 
 def _columns(data: tuple[bytes, bytes, bytes], count: int) -> tuple[Array, Array, Array]:
     one, two, three = data
     return _array(one, "<i8", count), _array(two, "<i8", count), _array(three, "<i8", count)
+
+
+def _sizes(data: bytes, count: int) -> tuple[Array, int]:
+    """The sizes of packets, and what they are together."""
+    values = _array(data, "<u4", count)
+    if values.strides[0] == 0:
+        size = values.item(0)
+        return constant(size, count), size * count
+    values = values.astype(np.int64)
+    return values, int(values.sum())
+
+
+def _largest(values: Array) -> int:
+    """The largest one of some items, at least one."""
+    return int(values.item(0) if values.strides[0] == 0 else values.max())
 
 
 def _array(data: bytes, kind: str, count: int) -> Array:
