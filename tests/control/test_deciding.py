@@ -3,6 +3,7 @@
 import itertools
 
 import hypothesis.strategies as st
+import msgspec
 from hypothesis import given
 
 from overstory.control.deciding import (
@@ -12,6 +13,7 @@ from overstory.control.deciding import (
     PLAN,
     Change,
     Closed,
+    Decision,
     Estimate,
     Move,
     Past,
@@ -95,6 +97,14 @@ def test_every_decision_says_why_and_by_which_numbers(
         assert decision.reason in decision.told()
         assert decision.numbers["cost"] == window.present.mean
         assert (decision.window, decision.time) == (window.number, window.time)
+
+
+@given(windows, proposals, pasts, rules)
+def test_a_decision_that_was_written_down_can_be_read(
+    window: Window, proposal: Proposal, past: Past, rules: Rules
+) -> None:
+    for decision in (look(window, past, rules), judge(window, proposal, past, rules)):
+        assert msgspec.json.decode(msgspec.json.encode(decision), type=Decision) == decision
 
 
 @given(windows, pasts, rules)

@@ -12,6 +12,7 @@
 """
 
 from collections.abc import Iterable, Sequence
+from math import inf, isfinite
 from typing import Annotated
 
 import msgspec
@@ -164,6 +165,7 @@ def judge(window: Window, proposal: Proposal, past: Past, rules: Rules) -> Decis
     """Whether to apply a plan now."""
     present, saving = window.present.mean, proposal.saving.least(rules.confidence)
     share = saving / present if present > 0 else 0.0
+    windows = proposal.price / saving if saving > 0 else inf  # until the change is paid back
     numbers = {
         "cost": present,
         "saving": proposal.saving.mean,
@@ -171,13 +173,14 @@ def judge(window: Window, proposal: Proposal, past: Past, rules: Rules) -> Decis
         "saving_least": saving,
         "share_least": share,
         "price": proposal.price,
-        "windows_to_pay": proposal.price / saving if saving > 0 else float("inf"),
+        "windows_to_pay": windows,
         "events": float(window.events),
         "moves": float(len(proposal.moves)),
     }
 
     def decided(action: str, reason: str) -> Decision:
-        return Decision(window.number, window.time, action, reason, numbers, proposal.plan)
+        told = {name: value for name, value in numbers.items() if isfinite(value)}  # JSON has no others
+        return Decision(window.number, window.time, action, reason, told, proposal.plan)
 
     against = _barred_now(window, past, rules) or _barred_plan(window, proposal, past, rules)
     if against is not None:
@@ -186,9 +189,9 @@ def judge(window: Window, proposal: Proposal, past: Past, rules: Rules) -> Decis
     if share <= rules.threshold:
         return decided(KEEP, f"{found}, and {rules.threshold:.1%} is asked for")
     if saving * rules.horizon <= proposal.price:
-        took = f"its change is paid back after {numbers['windows_to_pay']:.1f} windows"
+        took = f"its change is paid back after {windows:.1f} windows"
         return decided(KEEP, f"{found}, but {took}, and {rules.horizon:g} are allowed")
-    return decided(APPLY, f"{found} and is paid back after {numbers['windows_to_pay']:.1f} windows")
+    return decided(APPLY, f"{found} and is paid back after {windows:.1f} windows")
 
 
 def returning(moves: Iterable[Move], past: Past, window: int, rules: Rules) -> frozenset[int]:
