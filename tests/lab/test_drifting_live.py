@@ -9,6 +9,5 @@ def test_what_links_carry_without_new_plans_is_what_the_meter_says() -> None:
     compared = compare(small, 9.0)
     for driven in (compared.autopilot, compared.never):
         assert driven.events == 450
-        assert driven.repeated == 0
-    assert compared.never.planned == compared.never.applied == 0
+    assert compared.never.applied == 0
     assert 0.7 < compared.measured < 1.5  # late subscriptions find their flows a little later than the meter has it
