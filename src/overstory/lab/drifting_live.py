@@ -182,10 +182,10 @@ def _messages(reports: dict[int, Report]) -> int:
     return sum(link.traffic.messages for report in reports.values() for link in report.links)
 
 
-def main(shape: str, seconds: float = 300.0, seed: int = 1) -> None:
-    compared = compare(SIZE | {"shape": shape, "seed": seed}, seconds)
+def main(shape: str, seconds: str = "300", seed: str = "1") -> None:
+    compared = compare(SIZE | {"shape": shape, "seed": int(seed)}, float(seconds))
     print(msgspec.json.format(msgspec.json.encode(compared)).decode())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(float, sys.argv[2:3]), *map(int, sys.argv[3:4]))
+    main(*sys.argv[1:])
