@@ -38,6 +38,7 @@ class Chains(NamedTuple):
     overloaded: Array  # leaves
     moved: Array  # items, in the order of their moves
     source: Array  # by place in ``moved``: the leaf that it came from
+    moves: Array  # one number: how many have moved
     ends: Array  # by end and rectangle: the rectangles, in columns
     inside: Array  # by rectangle: whether a filter holds it
     inside_at_once: Array  # the same memory, AT_ONCE of them in a word
@@ -69,6 +70,7 @@ def chains_for(ground: Ground, items: Items, state: State, leaves: int) -> Chain
         np.empty(STEPS + 1, np.int64),
         np.empty(MOVES, np.int64),
         np.empty(MOVES, np.int64),
+        np.zeros(1, np.int64),
         ends,
         inside,
         inside.view(np.int64),
@@ -169,8 +171,8 @@ def make_room(
     """Sends items on from a leaf, and from where they go to, until it has room for so many and no leaf has too many.
     Returns whether that was possible, and if not nothing has moved; and how many items were looked at.
     ``open_up`` has to come before."""
-    load, looked, moved, steps, left, grain = state.load, 0, 0, 0, 1, min(size, chains.usual)
-    chains.overloaded[0], start = leaf, leaf
+    load, looked, steps, left, grain = state.load, 0, 0, 1, min(size, chains.usual)
+    chains.overloaded[0], chains.moves[0], start = leaf, 0, leaf
     load[start] += size
     while left:
         leaf = chains.overloaded[left - 1]
@@ -182,15 +184,14 @@ def make_room(
             open_up(chains, load, ground.capacity, grain)
             looked += 2 * len(load)
         there = chains.next[leaf]
-        if there == FULL or steps == STEPS or moved == len(chains.moved):
+        if there == FULL or steps == STEPS or chains.moves[0] == len(chains.moved):
             break
         if chains.next[there] == NONE:
             room = ground.capacity[there] - load[there]
             over = max(min(over + AHEAD * chains.usual, room), grain)
-        before = moved
-        moved, some = _send(chains, ground, items, state, out, leaf, there, over, moved)
-        looked += some
-        if moved == before:
+        before = chains.moves[0]
+        looked += _send(chains, ground, items, state, out, leaf, there, over)
+        if chains.moves[0] == before:
             chains.others[leaf, there // WORD] &= ~bit_of(there)
             chains.next[leaf] = FULL
             continue
@@ -202,7 +203,7 @@ def make_room(
             left += 1
     load[start] -= size
     if left:
-        for at in range(moved - 1, -1, -1):
+        for at in range(chains.moves[0] - 1, -1, -1):
             item = chains.moved[at]
             _move(items, state, chains.served, item, state.leaf[item], chains.source[at])
     return left == 0, looked
@@ -219,36 +220,35 @@ def _move(items: Items, state: State, served: Served, item: int, leaf: int, ther
 
 @borrowing
 def _send(
-    chains: Chains, ground: Ground, items: Items, state: State, out: Out, leaf: int, there: int, over: int, moved: int
-) -> tuple[int, int]:
+    chains: Chains, ground: Ground, items: Items, state: State, out: Out, leaf: int, there: int, over: int
+) -> int:
     """Sends items that could go from a leaf to another, until there are ``over`` less or no more can go: the first ones
-    that are not too large, and at last the smallest that is. Returns how many have moved since ``make_room`` began, and
-    how many were looked at."""
+    that are not too large, and at last the smallest that is. Returns how many were looked at."""
     word, bit, looked, least = there // WORD, bit_of(there), 0, NONE
-    members, place = chains.served.members, chains.served.counts[leaf] - 1
-    while place >= 0 and over > 0 and moved < len(chains.moved):
+    members, place, most = chains.served.members, chains.served.counts[leaf] - 1, len(chains.moved)
+    while place >= 0 and over > 0 and chains.moves[0] < most:
         looked += 1
         if ground.words[members[leaf, place, 2], word] & state.covered[members[leaf, place, 1], word] & bit:
             item = members[leaf, place, 0]
             size = items.size[item]
             if size <= over:
-                _sent(chains, ground, items, state, out, item, leaf, there, moved)
-                moved += 1
+                _sent(chains, ground, items, state, out, item, leaf, there)
                 over -= size
             elif least == NONE or size < items.size[least]:
                 least = item
         place -= 1
-    if over > 0 and least != NONE and moved < len(chains.moved):
-        _sent(chains, ground, items, state, out, least, leaf, there, moved)
-        moved += 1
-    return moved, looked
+    if over > 0 and least != NONE and chains.moves[0] < most:
+        _sent(chains, ground, items, state, out, least, leaf, there)
+    return looked
 
 
 @borrowing
 def _sent(
-    chains: Chains, ground: Ground, items: Items, state: State, out: Out, item: int, leaf: int, there: int, moved: int
+    chains: Chains, ground: Ground, items: Items, state: State, out: Out, item: int, leaf: int, there: int
 ) -> None:
     remember(out, item, leaf)
     _move(items, state, chains.served, item, leaf, there)
     note(chains, ground, items, state, item, there)
-    chains.moved[moved], chains.source[moved] = item, leaf
+    at = chains.moves[0]
+    chains.moved[at], chains.source[at] = item, leaf
+    chains.moves[0] = at + 1

@@ -22,8 +22,9 @@ def test_decisive_pairs_are_those_that_no_other_stands_for(what: Subscribers, mo
     mine = problem(what)
     boxes, pairs = mine.space.rectangles, mine.pairs
     low, high = boxes[:, None, 0::2] >= boxes[None, :, 0::2], boxes[:, None, 1::2] <= boxes[None, :, 1::2]
-    within = (low & high).all(axis=2)
-    fewer = (mine.mask[:, None] >= mine.mask[None]).all(axis=2)  # the second has no leaf that the first lacks
+    within = np.asarray((low & high).all(axis=2))
+    lacks = mine.mask[:, None] < mine.mask[None]  # the first a leaf that the second has
+    fewer = np.asarray(~lacks.any(axis=2))
     stands = within[np.ix_(pairs.rectangle, pairs.rectangle)] & fewer[np.ix_(pairs.which, pairs.which)]
     number = np.arange(len(pairs.size))
     same = (boxes[pairs.rectangle][:, None] == boxes[pairs.rectangle]).all(axis=2)

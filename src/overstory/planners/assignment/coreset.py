@@ -70,13 +70,13 @@ def decisive_pairs(problem: Problem) -> Truths:
     for start in range(0, len(rectangles), AT_ONCE):
         some = slice(start, start + AT_ONCE)
         found[some] &= _holders(rectangles, some) @ stood_for == 0
-    return found
+    return np.asarray(found)
 
 
 def _subsets(mask: Truths) -> np.ndarray:
     """By class and class: 1 where all leaves of the first are leaves of the second."""
     common = mask.astype(np.float32) @ mask.T.astype(np.float32)
-    return (common == mask.sum(axis=1)[:, None]).astype(np.float32)
+    return np.asarray(common == mask.sum(axis=1)[:, None], np.float32)
 
 
 def _holders(rectangles: Ints, some: slice) -> np.ndarray:
