@@ -151,7 +151,7 @@ LISTED = (
         "where they cost least",
         f"everyone in time, within the load that is wanted if any assignment is, else the least possible; {NESTED}; at "
         "most as dear as gr-star with residual=true, on events that it sees",
-        "about half a minute for 100,000 subscribers; effort scales it",
+        "about ten seconds for 100,000 subscribers, three times as long for ten times as many; effort scales it",
         "where subscribers have hardly any choice: it then finds what gr-star finds",
         "ours; ruin and recreate after Schrimpf et al. (2000)",
         {**BOXES, "effort": search.EFFORT},

@@ -40,8 +40,10 @@ ROUNDS = 3
 ASTRAY = 1.03  # times the cost of the sample, or of the best, beyond which a result is not worth going on from
 ON_CORESET = 0.6  # of the work
 SLACK = 0.0015  # how much dearer than the best an assignment may be, at first
-EFFORT = 150  # the usual one: about half a minute of one core for 100,000 subscribers
+EFFORT = 150  # the usual one: some ten seconds of one core for 100,000 subscribers
 WORK = 1 << 21  # for each unit of effort
+USUAL = 100_000  # subscribers; more of them get more work
+GROWTH = 0.5  # a hundred times as many of them get ten times the work
 
 
 class Found(NamedTuple):
@@ -56,7 +58,7 @@ def search(problem: Problem, effort: int, seed: int) -> Found:
     if problem.least > problem.most:
         return Found(start.leaf, begun, {"gr-star": bandwidth(problem, begun)})
     ground, reach = ground_of(problem, problem.factor), reach_of(problem)
-    leaf, filters, budget = start.leaf, begun, work_of(effort)
+    leaf, filters, budget = start.leaf, begun, work_of(effort, len(problem.clients))
     if len(grouped(problem, leaf).leaf) > FEW:
         leaf, filters = on_coreset(problem, ground, reach, leaf, filters, budget, seed)
         budget = int((1 - ON_CORESET) * budget)
@@ -68,9 +70,9 @@ def search(problem: Problem, effort: int, seed: int) -> Found:
     return Found(leaf, ended, costs)
 
 
-def work_of(effort: int) -> int:
+def work_of(effort: int, subscribers: int = USUAL) -> int:
     """Counted as ``kernels.ruining`` does."""
-    return effort * WORK
+    return int(effort * WORK * max(subscribers / USUAL, 1.0) ** GROWTH)
 
 
 def reach_of(problem: Problem) -> Reach:
