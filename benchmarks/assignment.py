@@ -24,6 +24,7 @@ from overstory.planners.assignment import baselines
 from overstory.planners.assignment.bounds import all_rectangles, certified_bound, exact
 from overstory.planners.assignment.greedy import gr_star
 from overstory.planners.assignment.online import Online
+from overstory.planners.assignment.online import part_of as present
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem, problem_of
 from overstory.planners.assignment.search import EFFORT, search
@@ -185,7 +186,7 @@ def online(quick: bool) -> Iterator[Measurement]:
             away.insert(0, here.pop(int(draw.integers(len(here)))))
             running.depart(away[0])
         if number % (changes // checkpoints) == 0:
-            fresh = search(_present(half, np.array(here)), effort, number)
+            fresh = search(present(half, np.array(here)), effort, number)
             worst = max(worst, running.cost / bandwidth(half, fresh.filters))
     yield Measurement("assignment-online", f"{changes:,} changes, worst checkpoint", worst, bar=1.1, unit="× fresh")
     mean = running.statistics.moves / changes
@@ -193,12 +194,8 @@ def online(quick: bool) -> Iterator[Measurement]:
     yield Measurement("assignment-online", "99th percentile", running.moves_percentile(0.99), unit="moves")
 
 
-def _present(whole: Problem, here: np.ndarray) -> Problem:
-    return replace(whole, clients=whole.clients[here], rectangle=whole.rectangle[here], which=whole.which[here])
-
-
 def _begun(whole: Problem, here: np.ndarray, effort: int) -> tuple[np.ndarray, Any]:
-    found = search(_present(whole, here), effort, 0)
+    found = search(present(whole, here), effort, 0)
     leaf = np.full(len(whole.clients), -1)
     leaf[here] = found.leaf
     return leaf, found.filters

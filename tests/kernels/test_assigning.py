@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from overstory.kernels import greedy, ruining
-from overstory.kernels.chaining import Chains, chains_for, make_room, open_up
+from overstory.kernels.chaining import AHEAD, Chains, chains_for, make_room, open_up
 from overstory.kernels.enlarging import Filters, grown_for, least_added, let_in, let_in_path, no_filters, path_cost
 from overstory.kernels.fitting import fit, shrunk
 from overstory.kernels.greedy import Ground, State
@@ -336,7 +336,7 @@ def chain_of_three(capacity: int) -> tuple[Ground, Items, State, Chains, Out]:
     for leaf in range(3):
         let_in_path(ground.sums, ground.parent, filters, leaf, ground.rectangles[0], grown)
     state = State(filters, np.zeros((6, 1), np.uint64), np.ones(3, np.int64), np.arange(3))
-    return ground, items, state, chains_for(ground, items, state, 3), nothing_out(3, 6)
+    return ground, items, state, chains_for(ground, items, state, 3, AHEAD), nothing_out(3, 6)
 
 
 def test_a_full_leaf_makes_room_along_a_chain() -> None:
@@ -355,7 +355,7 @@ def test_whoever_looks_sends_on_more_than_it_takes_if_there_is_room() -> None:
     ground = ground._replace(capacity=np.array([1, 5, 9]))
     many = Items(np.zeros(6, np.int64), np.array([1] * 5 + [2]), np.ones(6, np.int64))
     state = state._replace(load=np.array([0, 5, 1]), leaf=np.array([1] * 5 + [2]))
-    chains, out = chains_for(ground, many, state, 3), nothing_out(6, 6)
+    chains, out = chains_for(ground, many, state, 3, AHEAD), nothing_out(6, 6)
     open_up(chains, state.load, ground.capacity, 1)
     assert make_room(chains, ground, many, state, out, 1, 1)[0]
     assert state.load.tolist() == [0, 0, 6]

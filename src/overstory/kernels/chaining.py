@@ -23,7 +23,7 @@ from overstory.kernels.served import Items, Out, Served, join, part, remember, s
 
 FULL = -2  # instead of the next leaf of a chain: there is none, and no room either
 STEPS = 16  # from leaf to leaf at most, to make room for one item
-AHEAD = 64  # items of usual size for whom room is made as well, if it costs no further look
+AHEAD = 64  # where moves cost nothing but the looks
 MOVES = 4096  # of items at most, for the same
 AT_ONCE = 4  # rectangles that are compared at once
 
@@ -47,10 +47,12 @@ class Chains(NamedTuple):
     starts: Array  # by rectangle: the place of its first item
     of_rectangle: Array  # items, by rectangle
     usual: int  # size of an item
+    ahead: int  # items of usual size for whom room is made as well, if it costs no further look
 
 
 @kernel
-def chains_for(ground: Ground, items: Items, state: State, leaves: int) -> Chains:
+def chains_for(ground: Ground, items: Items, state: State, leaves: int, ahead: int) -> Chains:
+    """Items that are nowhere have NONE for a leaf."""
     width, count = ground.words.shape[1], len(ground.rectangles)
     padded = -(-count // AT_ONCE) * AT_ONCE
     ends = np.full((4, padded), np.int16(-1))
@@ -79,6 +81,7 @@ def chains_for(ground: Ground, items: Items, state: State, leaves: int) -> Chain
         starts,
         of_rectangle,
         max(np.sum(items.size) // max(len(items.size), 1), 1),
+        ahead,
     )
     state.covered[:] = 0
     for leaf in range(leaves):
@@ -188,7 +191,7 @@ def make_room(
             break
         if chains.next[there] == NONE:
             room = ground.capacity[there] - load[there]
-            over = max(min(over + AHEAD * chains.usual, room), grain)
+            over = max(min(over + chains.ahead * chains.usual, room), grain)
         before = chains.moves[0]
         looked += _send(chains, ground, items, state, out, leaf, there, over)
         if chains.moves[0] == before:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overstory.kernels.borrowing import borrowing
-from overstory.kernels.chaining import Chains, chains_for, cover, note
+from overstory.kernels.chaining import AHEAD, Chains, chains_for, cover, note
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.enlarging import Filters, Grown
 from overstory.kernels.fitting import fit
@@ -47,7 +47,7 @@ def improve(
     attempts were made. ``slack`` is how much dearer than the best an assignment may be at first."""
     np.random.seed(seed)
     out = nothing_out(len(items.size), len(ground.rectangles))
-    chains = chains_for(ground, items, state, len(ground.capacity))
+    chains = chains_for(ground, items, state, len(ground.capacity), AHEAD)
     filters, load = _copied(state.filters), state.load.copy()
     record, stale = _record_of(state), 0
     cost = total_cost(ground, state)

@@ -45,7 +45,8 @@ def served_by(items: Items, leaf: Array, leaves: int) -> Served:
     count = len(leaf)
     found = Served(np.zeros(leaves, np.int64), np.empty((leaves, count, 3), np.int32), np.full(count, NONE))
     for item in range(count):
-        join(found, items, leaf[item], item)
+        if leaf[item] != NONE:
+            join(found, items, leaf[item], item)
     return found
 
 

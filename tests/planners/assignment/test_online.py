@@ -1,23 +1,15 @@
 """One arrival or departure at a time: limits hold, few are moved, and the plan stays near a fresh one."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from overstory.lab.subscribers import Subscribers
 from overstory.planners.assignment import online
-from overstory.planners.assignment.online import Online
+from overstory.planners.assignment.online import Online, part_of
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem
 from overstory.planners.assignment.search import search
 from tests.planners.assignment.worlds import LEVELS, SMALL, problem
-
-
-def part_of(whole: Problem, here: np.ndarray) -> Problem:
-    return replace(
-        whole, clients=whole.clients[here], rectangle=whole.rectangle[here], which=whole.which[here]
-    )  # fair loads stay those of the whole
 
 
 def check(running: Online, whole: Problem, here: np.ndarray) -> None:

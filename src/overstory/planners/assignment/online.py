@@ -1,9 +1,9 @@
 """Assignment online: subscribers come and go one at a time, and few of those who stay are moved.
 
-An arrival goes where it costs least, as in Gr; where all its brokers are full, one subscriber of such a broker that can
-be served elsewhere for nothing makes room. A departure draws the filter tight if nobody else needs what it needed.
-Every change earns one move, and every so many changes the search of ``assignment-search`` spends what was earned: its
-result is taken only if it moves no more.
+An arrival goes where it costs least; a full leaf whose filter holds what it wants makes room by a chain of moves, as
+long as these have been earned. A departure draws the filter tight if nobody else needs what it needed. Every change
+earns one move, and every so many changes what is left of them is spent: the search of ``assignment-search`` looks for
+better filters, everybody stays whose leaf still holds what he wants, and the others move if there are few enough.
 """
 
 from dataclasses import replace
@@ -11,23 +11,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels import ruining
-from overstory.kernels.enlarging import Filters, grown_for, mark_covered
+from overstory.kernels import arriving, ruining
+from overstory.kernels.chaining import STEPS, cover
+from overstory.kernels.enlarging import Filters, grown_for
 from overstory.kernels.fitting import shrunk
-from overstory.kernels.greedy import State, choose, put
+from overstory.kernels.greedy import State, choose
 from overstory.kernels.nothing import NONE
+from overstory.kernels.served import Items
 from overstory.kernels.volumes import union_weight
 from overstory.model.network import Ints
-from overstory.planners.assignment.coreset import Groups, grouped
+from overstory.planners.assignment.coreset import grouped
 from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.greedy import ground_of, nobody_ahead
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem
 from overstory.planners.assignment.search import reach_of, state_of
 
-EVERY = 2000  # changes after which what was earned is spent
+EVERY = 1000  # changes after which what was earned is spent
 ATTEMPTS = 8  # searches each time
-BUDGET = 1 << 18  # work of each
+BUDGET = 1 << 21  # work of each
 
 
 class Statistics(NamedTuple):
@@ -40,24 +42,22 @@ class Statistics(NamedTuple):
 
 class Online:
     """``problem`` has everyone who may ever come; ``leaf`` is that of each who is there, -1 of all others. Fair loads
-    are those of the problem."""
+    are those of the problem, and the load factor is that with which those are planned who are there now."""
 
     def __init__(self, problem: Problem, leaf: Ints, filters: Filters) -> None:
-        self.problem, self.ground = problem, ground_of(problem, problem.factor)
+        self.problem, self.ground = problem, ground_of(problem, part_of(problem, np.flatnonzero(leaf >= 0)).factor)
         self.reach, self.grown, self.nobody = reach_of(problem), grown_for(problem.boxes), nobody_ahead(self.ground)
-        self.state = self._state(leaf, filters)
-        leaves, rectangles = len(problem.fair), len(problem.space.rectangles)
-        here = np.flatnonzero(leaf >= 0)
-        self.wanted = np.zeros((leaves, rectangles), np.int32)
-        np.add.at(self.wanted, (leaf[here], problem.rectangle[here]), 1)
+        self.items = Items(problem.rectangle, problem.which, np.ones(len(problem.clients), np.int64))
+        self._begin(leaf, filters)
         self.earned, self.changes, self.seed = 0, 0, 0
         self.statistics = Statistics(0, 0, 0, 0, 0)
         self.moves_by_change: list[int] = []  # with those that were saved up for, at the change that spent them
 
-    def _state(self, leaf: Ints, filters: Filters) -> State:
+    def _begin(self, leaf: Ints, filters: Filters) -> None:
         load = np.bincount(leaf[leaf >= 0], minlength=len(self.problem.fair)).astype(np.int64)
         kept = Filters(filters.boxes.copy(), filters.counts.copy(), filters.weights.copy())
-        return State(kept, covered_by(self.problem, filters), load, leaf.copy())
+        self.state = State(kept, covered_by(self.problem, filters), load, leaf.copy())
+        self.chains, self.out = arriving.chains_of_few(self.ground, self.items, self.state)
 
     @property
     def cost(self) -> float:
@@ -65,15 +65,11 @@ class Online:
 
     def arrive(self, one: int) -> int:
         """Returns how many others were moved."""
-        moves, rectangle, which = 0, int(self.problem.rectangle[one]), int(self.problem.which[one])
-        leaf = self._chosen(rectangle, which, True)
-        if leaf == NONE and self._make_room(which):
-            moves, leaf = 1, self._chosen(rectangle, which, True)
-        full = leaf == NONE
+        moves = 0 if self.earned < STEPS and self._placed(one, True) else self._put_by_chain(one)
+        full = moves == NONE
         if full:
-            leaf = self._chosen(rectangle, which, False)
-        self._put(one, leaf)
-        known = self.statistics
+            self._placed(one, False)
+        moves, known = max(moves, 0), self.statistics
         self.statistics = known._replace(
             arrivals=known.arrivals + 1,
             moves=known.moves + moves,
@@ -84,26 +80,30 @@ class Online:
         return moves
 
     def depart(self, one: int) -> None:
-        self._take(one)
+        leaf, rectangle = int(self.state.leaf[one]), int(self.problem.rectangle[one])
+        arriving.depart(self.items, self.state, self.chains, one)
+        if self._at_an_edge(leaf, rectangle) and not (self._wanted(leaf) == rectangle).any():
+            self._draw_tight(leaf)
         self.statistics = self.statistics._replace(departures=self.statistics.departures + 1)
         self._changed(0)
 
-    def _chosen(self, rectangle: int, which: int, capped: bool) -> int:
+    def _put_by_chain(self, one: int) -> int:
+        """Returns how many others were moved, NONE if there is no room."""
+        return int(arriving.arrive(self.ground, self.items, self.state, self.chains, self.out, one, self.grown))
+
+    def _placed(self, one: int, capped: bool) -> bool:
+        """Puts a subscriber where it costs least and nobody has to move. Returns whether there is such a leaf."""
+        rectangle, which = int(self.problem.rectangle[one]), int(self.problem.which[one])
         words = self.ground.words[which]
-        return int(choose(self.ground, self.state, rectangle, words, capped, self.grown, self.nobody, which))
+        leaf = int(choose(self.ground, self.state, rectangle, words, capped, self.grown, self.nobody, which))
+        if leaf != NONE:
+            arriving.place(self.ground, self.items, self.state, self.chains, one, leaf, self.grown)
+        return leaf != NONE
 
-    def _put(self, one: int, leaf: int) -> None:
-        rectangle = int(self.problem.rectangle[one])
-        put(self.ground, self.state, one, rectangle, leaf, self.grown)
-        self.wanted[leaf, rectangle] += 1
-
-    def _take(self, one: int) -> None:
-        leaf, rectangle = int(self.state.leaf[one]), int(self.problem.rectangle[one])
-        self.state.leaf[one] = NONE
-        self.state.load[leaf] -= 1
-        self.wanted[leaf, rectangle] -= 1
-        if self.wanted[leaf, rectangle] == 0 and self._at_an_edge(leaf, rectangle):
-            self._draw_tight(leaf)
+    def _wanted(self, leaf: int) -> Ints:
+        """The rectangles that a leaf's subscribers want."""
+        served = self.chains.served
+        return np.asarray(served.members[leaf, : served.counts[leaf], 1])
 
     def _at_an_edge(self, leaf: int, rectangle: int) -> bool:
         boxes = self.state.filters.boxes[leaf, : self.state.filters.counts[leaf]]
@@ -111,30 +111,12 @@ class Online:
 
     def _draw_tight(self, leaf: int) -> None:
         """A leaf's filter around what its subscribers want; one level alone, as those above are fitted now and then."""
-        filters = self.state.filters
-        mine = self.problem.space.rectangles[np.flatnonzero(self.wanted[leaf])]
+        filters, rectangles = self.state.filters, self.problem.space.rectangles
+        mine = rectangles[np.unique(self._wanted(leaf))]
         boxes = shrunk(mine, filters.boxes[leaf], int(filters.counts[leaf])) if len(mine) else mine[:0]
         filters.boxes[leaf, : len(boxes)], filters.counts[leaf] = boxes, len(boxes)
         filters.weights[leaf] = union_weight(self.problem.space.sums, boxes, len(boxes))
-        mark_covered(self.problem.space.rectangles, filters, leaf, self.state.covered)
-
-    def _make_room(self, which: int) -> bool:
-        """Moves one subscriber from a full leaf of a class to one that has room and serves it for nothing."""
-        problem, state = self.problem, self.state
-        free = np.flatnonzero(state.load < self.ground.capacity)
-        bits = np.zeros(problem.words.shape[1], np.uint64)
-        for leaf in free.tolist():
-            bits[leaf // 64] |= np.uint64(1) << np.uint64(leaf % 64)
-        for leaf in np.flatnonzero(problem.mask[which]).tolist():
-            there = np.flatnonzero(state.leaf == leaf)
-            could = problem.words[problem.which[there]] & state.covered[problem.rectangle[there]] & bits
-            able = there[could.max(axis=1) > 0]
-            if len(able):
-                one = int(able[0])
-                self._take(one)
-                self._put(one, self._chosen(int(problem.rectangle[one]), int(problem.which[one]), True))
-                return True
-        return False
+        cover(self.chains, self.ground, self.items, self.state, filters.boxes[leaf], len(boxes), leaf)
 
     def moves_percentile(self, share: float) -> float:
         """The moves of a change that such a share of all changes do not exceed."""
@@ -148,32 +130,36 @@ class Online:
             self.moves_by_change[-1] += self._spend()
 
     def _spend(self) -> int:
-        """The search, as long as its moves have been earned. Returns how many it made."""
+        """The search, as long as the moves that it takes have been earned. Returns how many it made."""
         here = np.flatnonzero(self.state.leaf >= 0)
-        part = replace(
-            self.problem,
-            clients=self.problem.clients[here],
-            rectangle=self.problem.rectangle[here],
-            which=self.problem.which[here],
-        )
-        leaf = self.state.leaf[here]
-        filters = fitted(part, leaf, self.state.filters)
-        earned = self.earned
+        part, leaf = part_of(self.problem, here), self.state.leaf[here]
+        filters, earned = fitted(part, leaf, self.state.filters), self.earned
         for _ in range(ATTEMPTS):
             self.seed += 1
-            groups: Groups = grouped(part, leaf)
-            state = state_of(part, groups.items, groups.leaf, filters)
-            roomy = self.ground._replace(capacity=np.maximum(self.ground.capacity, state.load))
-            ruining.improve(roomy, self.reach, groups.items, state, self.grown, BUDGET, 0.0, self.seed)
-            after = state.leaf[groups.of_subscriber]
-            moved = int((after != leaf).sum())
-            if moved <= self.earned:
-                self.earned -= moved
-                self.statistics = self.statistics._replace(moves=self.statistics.moves + moved)
-                leaf, filters = after, fitted(part, after, state.filters)
+            leaf, filters, moved = self._improved(part, leaf, filters)
+            self.earned -= moved
+        moved = earned - self.earned
+        self.statistics = self.statistics._replace(moves=self.statistics.moves + moved)
         whole = self.state.leaf.copy()
         whole[here] = leaf
-        self.state = self._state(whole, filters)
-        self.wanted[:] = 0
-        np.add.at(self.wanted, (leaf, part.rectangle), 1)
-        return earned - self.earned
+        self._begin(whole, filters)
+        return moved
+
+    def _improved(self, part: Problem, leaf: Ints, filters: Filters) -> tuple[Ints, Filters, int]:
+        """One search, and how many move for its result; the same as before if they are too many."""
+        groups, before = grouped(part, leaf), bandwidth(part, filters)
+        state = state_of(part, groups.items, groups.leaf, filters)
+        roomy = self.ground._replace(capacity=np.maximum(self.ground.capacity, state.load))
+        cost, _ = ruining.improve(roomy, self.reach, groups.items, state, self.grown, BUDGET, 0.0, self.seed)
+        state = state_of(part, groups.items, groups.leaf, state.filters)
+        limit = (before + cost) / 2
+        placed, moved = arriving.settle(roomy, self.reach, groups.items, state, self.grown, limit, self.seed)
+        if cost >= before or not placed or moved > self.earned:
+            return leaf, filters, 0
+        after = state.leaf[groups.of_subscriber]
+        return after, fitted(part, after, state.filters), int(moved)
+
+
+def part_of(problem: Problem, here: Ints) -> Problem:
+    """With some of the subscribers; fair loads stay as they are."""
+    return replace(problem, clients=problem.clients[here], rectangle=problem.rectangle[here], which=problem.which[here])
