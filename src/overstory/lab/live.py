@@ -29,6 +29,8 @@ from overstory.model.scenario import read_scenario
 HOST = "127.0.0.1"
 PAUSE = 0.05  # seconds between two looks
 PATIENCE = 60.0  # seconds for the network to start
+ANSWERED = 2.0  # seconds for an answer
+TABLE_ANSWERED = 30.0  # seconds for a forwarding table: 50,000 rows take one, and several on a full machine
 
 
 class Ports(NamedTuple):
@@ -201,12 +203,12 @@ def fetch_hops(host: str, port: int, trace: str) -> list[Hop]:
 
 def fetch_table(host: str, port: int) -> list[TableRow]:
     """Asks a broker's monitor for its forwarding table."""
-    return msgspec.json.decode(_fetch(host, port, "/table"), type=list[TableRow])
+    return msgspec.json.decode(_fetch(host, port, "/table", TABLE_ANSWERED), type=list[TableRow])
 
 
-def _fetch(host: str, port: int, path: str) -> bytes:
+def _fetch(host: str, port: int, path: str, patience: float = ANSWERED) -> bytes:
     """The body of the answer to a GET request."""
-    with socket.create_connection((host, port), 2.0) as connection:
+    with socket.create_connection((host, port), patience) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
         data = b""
         while part := connection.recv(1 << 16):
