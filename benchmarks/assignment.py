@@ -21,7 +21,8 @@ from overstory.model.scenario import read_scenario
 from overstory.pipeline.workbench import Workbench
 from overstory.planners import defaults
 from overstory.planners.assignment import baselines
-from overstory.planners.assignment.bounds import all_rectangles, certified_bound, exact
+from overstory.planners.assignment.all_rectangles import all_rectangles
+from overstory.planners.assignment.bounds import certified_bound, exact
 from overstory.planners.assignment.greedy import gr_star
 from overstory.planners.assignment.online import Online
 from overstory.planners.assignment.online import part_of as present
@@ -96,7 +97,7 @@ def oracles(quick: bool) -> Iterator[Measurement]:
     for subscribers in (40,) if quick else (60, 150, 500):
         what = Subscribers(subscribers=subscribers, brokers=6, events=3000, load=3.0, load_wanted=1.8)
         problem, _ = problem_for(what)
-        ratio = bandwidth(problem, search(problem, 4, 1).filters) / all_rectangles(problem).value
+        ratio = bandwidth(problem, search(problem, 4, 1).filters) / all_rectangles(problem).bound
         yield Measurement("assignment-oracles", f"{subscribers} subscribers", ratio, bar=1.1, unit="× LP")
 
 

@@ -2,27 +2,21 @@
 
 * ``certified_bound`` holds for every assignment in time within a load factor, whatever its filters: see
   ``kernels.packing``. Where there are several levels, it also counts the brokers on the way down, level by level.
-* ``all_rectangles`` is the linear programme of Yu, Agarwal and Yang over *all* rectangles and subscribers, by column
-  generation. It bounds the sum of the boxes' weights; their union may weigh less.
+* The linear programme of Yu, Agarwal and Yang over all rectangles has a file of its own, ``all_rectangles``.
 * ``exact`` is the optimum of tiny problems by constraint programming, with the weight of unions.
 * The *fractional value* of ``slp1`` is none of these: it is of a sample and of few rectangles, and no bound.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from overstory.kernels.packing import brokers_needed, signatures
-from overstory.model.network import Floats, Ints
+from overstory.model.network import Ints
 from overstory.planners.assignment.filter_assign import holding, weights_of
-from overstory.planners.assignment.linear import solved
 from overstory.planners.assignment.problem import Problem, Truths, as_words
 
 MOST_BLOCKS = 192  # along each dimension
-EXACTNESS = 1e-7
-ROUNDS = 200
 SECONDS = 60.0
 
 
@@ -98,95 +92,6 @@ def _least_above(problem: Problem) -> float:
         if parent[node] >= 0:
             found[node] = found[parent[node]] + prices[parent[node]]
     return float(found[: len(problem.fair)].min())
-
-
-class Programme(NamedTuple):
-    value: float
-    columns: int
-    rounds: int
-
-
-def all_rectangles(problem: Problem) -> Programme:
-    """The relaxation over every rectangle, one level: columns are added while one of them would lower the value."""
-    pairs, counts = np.unique(problem.rectangle * len(problem.words) + problem.which, return_counts=True)
-    rectangle, which = np.divmod(pairs, len(problem.words))
-    boxes = problem.space.rectangles[rectangle]
-    mask, leaves = problem.mask[which], len(problem.fair)
-    columns = [(leaf, tuple(_hull(boxes).tolist())) for leaf in range(leaves)]
-    columns += [
-        (leaf, tuple(box)) for leaf in range(leaves) for box in np.unique(boxes[mask[:, leaf]], axis=0).tolist()
-    ]
-    for number in range(ROUNDS):
-        value, prices = _master(problem, boxes, mask, counts, columns)
-        more = [
-            (leaf, tuple(box))
-            for leaf in range(leaves)
-            for box in _cheapest(problem, boxes, leaf, prices[leaf], float(problem.brokers.prices[leaf]))
-        ]
-        fresh = [each for each in more if each not in set(columns)]
-        if not fresh:
-            return Programme(value, len(columns), number + 1)
-        columns += fresh
-    return Programme(value, len(columns), ROUNDS)
-
-
-def _hull(boxes: Ints) -> Ints:
-    low, high = boxes[:, 0::2].min(axis=0), boxes[:, 1::2].max(axis=0)
-    return np.array([low[0], high[0], low[1], high[1]])
-
-
-def _master(
-    problem: Problem, boxes: Ints, mask: np.ndarray, counts: Ints, columns: list[tuple[int, tuple[int, ...]]]
-) -> tuple[float, list[tuple[float, Floats]]]:
-    """The value, and by leaf the price of a box and what each subscription within one is worth."""
-    pair, leaf = np.nonzero(mask)
-    owner, shapes = np.array([each[0] for each in columns]), np.array([each[1] for each in columns])
-    inside = holding(shapes, boxes)[pair] & (owner[None, :] == leaf[:, None])
-    nest_row, nest_column = np.nonzero(inside)
-    leaves, count, size = len(problem.fair), len(boxes), len(pair)
-    rows = [owner, leaves + pair, leaves + count + leaf, 2 * leaves + count + np.arange(size)]
-    rows.append(2 * leaves + count + nest_row)
-    at = [size + np.arange(len(owner)), np.arange(size), np.arange(size), np.arange(size), size + nest_column]
-    data = [np.ones(len(owner)), np.ones(size), counts[pair].astype(float), -np.ones(size), np.ones(len(nest_row))]
-    shape = (2 * leaves + count + size, size + len(owner))
-    matrix = csr_array((np.concatenate(data), (np.concatenate(rows), np.concatenate(at))), shape=shape)
-    free = np.full(leaves, -np.inf)
-    low = np.concatenate([free, np.ones(count), free, np.zeros(size)])
-    room = problem.capacity(problem.factor).astype(float)
-    high = np.concatenate([np.full(leaves, float(problem.boxes)), np.full(count, np.inf), room, np.full(size, np.inf)])
-    cost = np.concatenate([np.zeros(size), problem.brokers.prices[owner] * weights_of(problem.space.sums, shapes)])
-    found = solved(cost, np.full(size + len(owner), np.inf), matrix, low, high)
-    if found is None:
-        raise AssertionError("the hull of everything is a column, so that there is a solution if there is a flow")
-    worth = np.zeros((leaves, count))
-    worth[leaf, pair] = found.duals[2 * leaves + count :]
-    return found.value, [(-float(found.duals[each]), worth[each]) for each in range(leaves)]
-
-
-def _cheapest(problem: Problem, boxes: Ints, leaf: int, prices: tuple[float, Floats], price: float) -> list[list[int]]:
-    """The rectangle with the least reduced cost at a leaf, if that is below 0: every one is looked at."""
-    box_price, worth = prices
-    valued = np.flatnonzero(worth > EXACTNESS)
-    if not len(valued):
-        return []
-    low_x, high_x = np.unique(boxes[valued, 0]), np.unique(boxes[valued, 1])
-    low_y, high_y = np.unique(boxes[valued, 2]), np.unique(boxes[valued, 3])
-    at_y, at_high = np.searchsorted(low_y, boxes[valued, 2]), np.searchsorted(high_y, boxes[valued, 3])
-    sums, best, found = problem.space.sums, -EXACTNESS * max(1.0, float(problem.space.sums[-1, -1])), None
-    for first in low_x.tolist():
-        for last in high_x[high_x > first].tolist():
-            mine = (boxes[valued, 0] >= first) & (boxes[valued, 1] <= last)
-            gain = np.zeros((len(low_y), len(high_y)))
-            np.add.at(gain, (at_y[mine], at_high[mine]), worth[valued[mine]])
-            gain = gain[::-1].cumsum(axis=0)[::-1].cumsum(axis=1)
-            weight = (sums[last, high_y] - sums[first, high_y])[None, :] - (sums[last, low_y] - sums[first, low_y])[
-                :, None
-            ]
-            reduced = np.where(high_y[None, :] > low_y[:, None], price * weight + box_price - gain, np.inf)
-            place = np.unravel_index(int(reduced.argmin()), reduced.shape)
-            if reduced[place] < best:
-                best, found = float(reduced[place]), [first, last, int(low_y[place[0]]), int(high_y[place[1]])]
-    return [] if found is None else [found]
 
 
 def exact(problem: Problem) -> float:
