@@ -45,7 +45,7 @@ class Wire:
         self.port = 0
 
     async def start(self) -> None:
-        """Listens."""
+        """Begins to listen for connections from the broker at one end."""
         self._server = await asyncio.start_server(self._joined, HOST, 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -56,11 +56,11 @@ class Wire:
             writer.transport.abort()
 
     def mend(self) -> None:
-        """Carries again."""
+        """The wire carries connections again."""
         self.is_cut = False
 
     async def close(self) -> None:
-        """Ends it all."""
+        """Breaks all connections, and listens no longer."""
         self.cut()
         if self._server is not None:
             self._server.close()
@@ -164,7 +164,7 @@ class Line:
         await asyncio.to_thread(self.network.start)
 
     async def stop(self) -> None:
-        """Ends everything."""
+        """Ends all wires, and then the brokers."""
         for wire in self.wires.values():
             await wire.close()
         self.network.stop()

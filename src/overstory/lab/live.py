@@ -161,7 +161,7 @@ class Network:
         self.wait(is_idle, "everything was delivered", patience)
 
     def stop(self) -> None:
-        """Ends all brokers."""
+        """Ends the processes of all brokers, also of those that are paused."""
         for pid in self.pids.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)

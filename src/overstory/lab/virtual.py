@@ -154,7 +154,7 @@ class VirtualNetwork:
                 self._links.pop(client.name, None)
 
     def cut(self, wire: Wire) -> None:
-        """A wire breaks."""
+        """Breaks a wire between two brokers, until it is mended."""
         self.cut_wires.add(wire)
         self._break(*wire)
 

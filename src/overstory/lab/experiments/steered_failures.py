@@ -48,7 +48,7 @@ class Broken(Wiring):
         self.settle()
 
     def on_crossing(self, crossing: Crossing) -> None:
-        """Keeps the copy."""
+        """Notes that a copy has crossed a link."""
         self.crossed.append(crossing)
 
     def on_delivery(self, broker: int, delivery: Delivery) -> None:
