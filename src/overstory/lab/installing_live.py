@@ -156,8 +156,8 @@ class Stage:
         return Brokers(self._url, patience=2.0)
 
     async def _install(self, trouble: Trouble, seed: int) -> None:
-        """Applies one plan after the other. What fails is tried again by ``_settle``; a coordinator may be killed at any
-        moment."""
+        """Applies one plan after the other; a coordinator may be killed at any moment. ``_settle`` tries again what
+        fails."""
         for switch in range(SWITCHES):
             kind = random.Random(seed + switch).choice((TREE, PATHS, STEINER))
             with suppress(BrokerError, DisconnectedError, UnderWayError, RefusedError, StalePlanError):
