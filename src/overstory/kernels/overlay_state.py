@@ -77,6 +77,7 @@ class Desk(NamedTuple):
     first: Array  # by broker
     replacing: Array  # by broker
     least: Array  # by place and broker
+    ways: Array  # by broker
 
 
 @kernel
@@ -93,6 +94,7 @@ def new_desk(far: Array) -> Desk:
         np.empty(brokers),
         np.empty(brokers),
         np.empty((brokers, brokers)),
+        np.empty(brokers),
     )
 
 
@@ -391,16 +393,30 @@ def differences(state: State, user: int, found: Array) -> None:
         found[k] = given.costs[user, k] - state.paid[user] if brokers[k] >= 0 else np.inf
     for i in range(given.want_offsets[given.kind[user]], given.want_offsets[given.kind[user] + 1]):
         _add_wanted(state, user, given.wants[i], found)
-    for i in range(given.send_offsets[user], given.send_offsets[user + 1]):
-        channel, rate = given.sends[i], given.rates[i]
-        if state.size[channel] == 0 or is_wanted(given, user, channel):
-            continue  # nobody wants it; or its own broker does, and this is told with what it wants
-        for k in range(len(brokers)):
-            if brokers[k] >= 0:
-                found[k] += rate * (state.first[channel, brokers[k]] - state.first[channel, here])
+    ways = _ways_of_sent(state, user)
     for k in range(len(brokers)):
+        if brokers[k] >= 0:
+            found[k] += ways[brokers[k]] - ways[here]
         if brokers[k] == here:
             found[k] = 0.0
+
+
+@kernel
+def _ways_of_sent(state: State, user: int) -> Array:
+    """By broker: what it costs to carry from there to the nearest brokers what a user sends and does not want."""
+    given, ways = state.given, state.desk.ways
+    ways[:] = 0.0
+    wanted, end = given.want_offsets[given.kind[user]], given.want_offsets[given.kind[user] + 1]
+    for i in range(given.send_offsets[user], given.send_offsets[user + 1]):
+        channel, rate = given.sends[i], given.rates[i]
+        while wanted < end and given.wants[wanted] < channel:
+            wanted += 1
+        if state.size[channel] == 0 or (wanted < end and given.wants[wanted] == channel):
+            continue  # nobody wants it; or its own broker does, and this is told with what it wants
+        first = state.first[channel]
+        for broker in range(len(ways)):
+            ways[broker] += rate * first[broker]
+    return ways
 
 
 @kernel
