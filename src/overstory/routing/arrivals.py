@@ -9,6 +9,7 @@
    of an older one, which was under way when its broker restarted, waits for none.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -76,17 +77,16 @@ class Arrivals:
 
     def have_come(self, here: Here, ids: Ints, entries: Ints) -> bool:
         """Whether some events that are to stay have come before."""
-        rows = here.frames[here.stays]
-        named = zip(here.flows[here.stays].tolist(), entries[rows].tolist(), ids[rows].tolist(), strict=True)
-        return any(((flow, entry), event) in self._seen for flow, entry, event in named)
+        return any(name in self._seen for name in _names(here, ids, entries))
 
     def note(self, here: Here, ids: Ints, entries: Ints, now: float) -> None:
         """Events have come to stay in flows that are not ordered, each for the first time."""
-        rows = here.frames[here.stays]
-        named = zip(here.flows[here.stays].tolist(), entries[rows].tolist(), ids[rows].tolist(), strict=True)
-        for flow, entry, event in named:
-            self._is_new((flow, entry), event, now)
-            self._steered.arrive(flow, entry)
+        counts: dict[Source, int] = {}
+        for source, event in _names(here, ids, entries):
+            self._is_new(source, event, now)
+            counts[source] = counts.get(source, 0) + 1
+        for source, count in counts.items():
+            self._steered.arrive(*source, count)
 
     def _wait(self, source: Source, number: int, one: Waiting) -> list[Waiting]:
         """An event has to wait. What waits under the same number, from before a restart, is released."""
@@ -191,3 +191,10 @@ class Arrivals:
         """An event that waits no longer: only now it counts as one that has come."""
         self._steered.arrive(*source)
         return self._waiting[source].pop(number)
+
+
+def _names(here: Here, ids: Ints, entries: Ints) -> Iterator[tuple[Source, int]]:
+    """The source and the id of each event that is to stay."""
+    rows = here.frames[here.stays]
+    sources = zip(here.flows[here.stays].tolist(), entries[rows].tolist(), strict=True)
+    return zip(sources, ids[rows].tolist(), strict=True)

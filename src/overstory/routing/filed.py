@@ -64,9 +64,10 @@ class Filed:
 
     def file(self, most: int) -> None:
         """Files so many of the filters that wait, the oldest first."""
-        numbers = list(islice(self._waiting, max(most, 0)))
-        if numbers:
-            self._file(numbers, [self._waiting.pop(number) for number in numbers])
+        if not self._waiting or most <= 0:  # most often
+            return
+        numbers = list(islice(self._waiting, most))
+        self._file(numbers, [self._waiting.pop(number) for number in numbers])
 
     @property
     def waiting(self) -> int:

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from overstory.kernels.nothing import NONE
 from overstory.kernels.steering import NUMBER_BITS, RIGHT, Sent, encode_trees, ends_ahead, take_hop
 from overstory.model.tables import STEERED
-from overstory.routing.frames import NOBODY_STRANDED, Entering, Frames, Ints, Routed, Steered, Stranded
+from overstory.routing.frames import NOBODY_STRANDED, NOTHING_WRONG, Entering, Frames, Ints, Routed, Steered, Stranded
 from overstory.routing.link_state import LinkStates
 from overstory.routing.share import FlowShare, Share
 from overstory.routing.steering import Steering, steering_on
+from overstory.wire.frames import are_same, constant
 from overstory.wire.steering import MOST_DETOURS, UNKNOWN_FLOW, detours_of, first_byte
 
 Bools = NDArray[np.bool_]
@@ -124,10 +125,15 @@ class SteeredFlows:
         turned[frame, flow] = self._is_gateway[flow] & (self._gateway[flow, entry] != self.position)
         return turned, self._gateway == self.position
 
-    @property
+    @cached_property
     def turns(self) -> bool:
         """Whether this broker is a gateway."""
         return bool(self._is_gateway.any())
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether there are steered flows, none of them ordered, and this broker is no gateway."""
+        return len(self) > 0 and not self.ordered.any() and not self.turns
 
     @property
     def steering(self) -> Steering:
@@ -155,9 +161,12 @@ class SteeredFlows:
         flows = self.places(steered.flows)
         known = flows != NONE
         ordered = np.zeros(len(flows), np.bool_)
-        ordered[known] = self.ordered[flows[known]]
+        if not self.is_plain:
+            ordered[known] = self.ordered[flows[known]]
         ports, digest = self.whole.ports, self.whole.digest
         met = take_hop(ports, self.position, steered.byte_offsets, steered.data, ordered, digest)
+        if known.all() and not met.fault.any():  # most often
+            return Here(steered.frames, flows, met.stays, met.number, met.onward, NOTHING_WRONG)
         fault = np.where(known, met.fault, UNKNOWN_FLOW)
         right = fault == RIGHT
         onward = met.onward if right.all() else _kept(met.onward, right[met.onward.tree])
@@ -176,6 +185,8 @@ class SteeredFlows:
 
     def places(self, flows: Ints) -> Ints:
         """The places of flows among the steered ones; NONE if a flow is not steered, or not known."""
+        if len(flows) and are_same(flows):  # most often
+            return constant(self.place_of.get(flows.item(0), NONE), len(flows))
         order = np.argsort(self.numbers)
         at = np.minimum(np.searchsorted(self.numbers, flows, sorter=order), max(len(order) - 1, 0))
         if not len(order):
@@ -294,15 +305,21 @@ class SteeredFlows:
 
     def _steering_around(self) -> Steering:
         """The network without the links that are believed to be down, nor any of this broker that is not up."""
-        away = {(self.broker, peer) for peer in self._beside if peer not in self.links.up}
+        away = {(self.broker, peer) for peer in self.beside if peer not in self.links.up}
         down = self.steering.down | away
         if self._around_down != down:
             self._around_down, self._around_steering = down, self.steering.without(down)
         return self._around_steering
 
     @cached_property
-    def _beside(self) -> list[int]:
-        """The neighbours of this broker in the network."""
+    def ports_here(self) -> tuple[int, int]:
+        """The first of the links that leave this broker, and how many these are."""
+        first, end = self.whole.network.offsets[self.position : self.position + 2].tolist()
+        return first, end - first
+
+    @cached_property
+    def beside(self) -> list[int]:
+        """The neighbours of this broker in the network, by port."""
         offsets, targets = self.whole.network.offsets, self.whole.network.targets
         return self.ids[targets[offsets[self.position] : offsets[self.position + 1]]].tolist()  # type: ignore[no-any-return]
 
@@ -315,10 +332,10 @@ class SteeredFlows:
         self.wrong.update(routed.wrong.tolist())
         self.lost += len(routed.stranded.frames)
 
-    def arrive(self, place: int, entry: int) -> None:
-        """Counts an event that has come to stay in a flow, by the broker where it entered, or that sent it on."""
+    def arrive(self, place: int, entry: int, count: int = 1) -> None:
+        """Counts events that have come to stay in a flow, by the broker where they entered, or that sent them on."""
         gateway = self.gateway_for(int(self.numbers[place]), entry)
-        self.received[place, int(np.searchsorted(self.ids, entry if gateway is None else gateway))] += 1
+        self.received[place, int(np.searchsorted(self.ids, entry if gateway is None else gateway))] += count
 
     def sent_by_end(self) -> dict[tuple[int, int], int]:
         """How many events have been sent, by the number of a flow and by end."""
