@@ -1,7 +1,7 @@
-"""Assignments that change one item at a time, or under new filters, so that few of those who stay are moved.
+"""Assignments that change one item at a time, so that few of those who stay are moved.
 
-An item that comes is put where it costs least, as the search does (``recreating``): a full leaf whose filter holds it
-makes room by a chain of moves. Under new filters everybody stays whose leaf still holds what he wants.
+An item that comes is put where the growth of filters and the chain of moves that makes room for it cost least together
+(``staying``).
 """
 
 import numpy as np
@@ -12,10 +12,8 @@ from overstory.kernels.compiling import kernel
 from overstory.kernels.enlarging import Grown, let_in_path
 from overstory.kernels.greedy import Ground, State
 from overstory.kernels.nothing import NONE
-from overstory.kernels.recreating import Reach, by_rectangle, put_back
 from overstory.kernels.served import Items, Out, join, nothing_out, part, remember
-
-NOBODY_AHEAD = 0  # chains move no more than they have to
+from overstory.kernels.staying import NOBODY_AHEAD, Home, put_back_near
 
 
 @kernel
@@ -26,14 +24,14 @@ def chains_of_few(ground: Ground, items: Items, state: State) -> tuple[Chains, O
 
 
 @kernel
-def arrive(ground: Ground, items: Items, state: State, chains: Chains, out: Out, item: int, grown: Grown) -> int:
+def arrive(ground: Ground, items: Items, state: State, chains: Chains, out: Out, item: int, home: Home) -> int:
     """Puts an item that is nowhere where it costs least. Returns how many others moved, NONE if there is no room: then
     nothing has changed."""
     rectangle = items.rectangle[item]
     remember(out, item, NONE)
     out.rectangles[0], out.keys[0] = rectangle, 0.0
     out.first[rectangle], out.after[item] = item, NONE
-    placed, _ = put_back(ground, items, state, chains, out, 1, grown, np.inf)
+    placed, _ = put_back_near(ground, items, state, chains, out, 1, home, np.inf)
     moved = _moved(items, state, out) - (items.size[item] if placed else 0)
     _forget(out)
     return moved if placed else NONE
@@ -58,25 +56,6 @@ def depart(items: Items, state: State, chains: Chains, item: int) -> None:
     part(chains.served, leaf, item)
     state.load[leaf] -= items.size[item]
     state.leaf[item] = NONE
-
-
-@kernel
-def settle(
-    ground: Ground, reach: Reach, items: Items, state: State, grown: Grown, limit: float, seed: int
-) -> tuple[bool, int]:
-    """The state has new filters. Moves the items whose leaf no longer holds them, and whoever makes room for these.
-    Filters grow if they have to, as long as the whole costs no more than the limit. Returns whether that was possible,
-    and how many subscribers moved."""
-    np.random.seed(seed)
-    chains, out = chains_of_few(ground, items, state)
-    for item in range(len(items.size)):
-        leaf = state.leaf[item]
-        if not state.covered[items.rectangle[item], leaf // WORD] & bit_of(leaf):
-            remember(out, item, leaf)
-            depart(items, state, chains, item)
-    distinct = by_rectangle(ground, reach, items, out)
-    placed, _ = put_back(ground, items, state, chains, out, distinct, grown, limit)
-    return placed, _moved(items, state, out)
 
 
 @kernel

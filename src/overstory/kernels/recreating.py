@@ -71,7 +71,7 @@ def put_back(
                 let_in_path(ground.sums, ground.parent, state.filters, leaf, ground.rectangles[rectangle], grown)
                 cost = total_cost(ground, state)
                 cover(chains, ground, items, state, state.filters.boxes[leaf], state.filters.counts[leaf], leaf)
-                _forget(prices, leaf, len(ground.prices) > leaves)
+                forget(prices, leaf, len(ground.prices) > leaves)
             placed = leaf != NONE and cost <= limit
             if placed:
                 state.leaf[item] = leaf
@@ -83,7 +83,7 @@ def put_back(
 
 
 @borrowing
-def _forget(prices: Prices, leaf: int, levels: bool) -> None:
+def forget(prices: Prices, leaf: int, levels: bool) -> None:
     """What a rectangle costs at a leaf whose filter has grown, and with brokers above it at any leaf."""
     if levels:
         prices.known[:] = UNKNOWN
@@ -121,7 +121,7 @@ def _with_room(
     for tried in range(LEAVES_TRIED):
         open_up(chains, state.load, ground.capacity, min(size, chains.usual))
         if tried == LEAVES_TRIED - 1:
-            _close_full_ones(chains, state.load, ground.capacity, size)
+            close_full_ones(chains, state.load, ground.capacity, size)
         leaf = _tightest(ground, items, state, chains, item, True)
         free, looked = leaf != NONE, 0
         if not free:
@@ -138,7 +138,7 @@ def _with_room(
 
 
 @borrowing
-def _close_full_ones(chains: Chains, load: Array, capacity: Array, size: int) -> None:
+def close_full_ones(chains: Chains, load: Array, capacity: Array, size: int) -> None:
     for leaf in range(len(load)):
         if load[leaf] + size > capacity[leaf]:
             chains.open[leaf // WORD] &= ~bit_of(leaf)

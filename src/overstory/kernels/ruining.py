@@ -48,32 +48,32 @@ def improve(
     np.random.seed(seed)
     out = nothing_out(len(items.size), len(ground.rectangles))
     chains = chains_for(ground, items, state, len(ground.capacity), AHEAD)
-    filters, load = _copied(state.filters), state.load.copy()
+    filters, load = copied(state.filters), state.load.copy()
     record, stale = _record_of(state), 0
     cost = total_cost(ground, state)
     best, spent, attempts = cost, 0, 0
     while spent < budget:
         attempts += 1
         limit = max(cost, best * (1.0 + slack * (1.0 - spent / budget)))
-        looked = _take_out(ground, reach, items, state, chains, out)
+        looked = take_out(ground, reach, items, state, chains, out)
         spent += 2 * (out.count[0] + looked) + ATTEMPT
         distinct = by_rectangle(ground, reach, items, out)
         placed, work = put_back(ground, items, state, chains, out, distinct, grown, limit)
         spent += work
         if placed:
             cost = total_cost(ground, state)
-            _copy(state.filters, filters)
+            copy_filters(state.filters, filters)
             load[:] = state.load
             stale = _changed(state, out, record, stale)
             if cost < best * (1.0 - 1e-12):
                 best, stale = cost, _keep(state, record, stale)
         else:
-            _undo(ground, items, state, out, chains, filters)
+            undo(ground, items, state, out, chains, filters)
             state.load[:] = load
         for at in range(out.count[0]):
             out.is_out[out.items[at]] = False
         out.count[0] = 0
-    _copy(record.filters, state.filters)
+    copy_filters(record.filters, state.filters)
     state.load[:], state.leaf[:] = record.load, record.leaf
     return best, attempts
 
@@ -82,7 +82,7 @@ def improve(
 def _record_of(state: State) -> Record:
     count = len(state.leaf)
     return Record(
-        _copied(state.filters),
+        copied(state.filters),
         state.load.copy(),
         state.leaf.copy(),
         np.empty(count, np.int64),
@@ -91,12 +91,12 @@ def _record_of(state: State) -> Record:
 
 
 @kernel
-def _copied(filters: Filters) -> Filters:
+def copied(filters: Filters) -> Filters:
     return Filters(filters.boxes.copy(), filters.counts.copy(), filters.weights.copy())
 
 
 @kernel
-def _copy(one: Filters, other: Filters) -> None:
+def copy_filters(one: Filters, other: Filters) -> None:
     other.boxes[:], other.counts[:], other.weights[:] = one.boxes, one.counts, one.weights
 
 
@@ -115,7 +115,7 @@ def _changed(state: State, out: Out, record: Record, stale: int) -> int:
 @kernel
 def _keep(state: State, record: Record, stale: int) -> int:
     """The state is the best now. Returns that nothing is noted."""
-    _copy(state.filters, record.filters)
+    copy_filters(state.filters, record.filters)
     record.load[:] = state.load
     for at in range(stale):
         item = record.stale[at]
@@ -124,12 +124,12 @@ def _keep(state: State, record: Record, stale: int) -> int:
 
 
 @borrowing
-def _undo(ground: Ground, items: Items, state: State, out: Out, chains: Chains, filters: Filters) -> None:
+def undo(ground: Ground, items: Items, state: State, out: Out, chains: Chains, filters: Filters) -> None:
     """Puts all items back where they were, and has the filters of then; loads are not its business."""
     for leaf in range(len(ground.capacity)):
         if not _same(filters, state.filters, leaf):
             cover(chains, ground, items, state, filters.boxes[leaf], filters.counts[leaf], leaf)
-    _copy(filters, state.filters)
+    copy_filters(filters, state.filters)
     for at in range(out.count[0]):
         item = out.items[at]
         if state.leaf[item] != out.leaf[at]:
@@ -152,7 +152,7 @@ def _same(filters: Filters, others: Filters, node: int) -> bool:
 
 
 @kernel
-def _take_out(ground: Ground, reach: Reach, items: Items, state: State, chains: Chains, out: Out) -> int:
+def take_out(ground: Ground, reach: Reach, items: Items, state: State, chains: Chains, out: Out) -> int:
     """Returns how many items were looked at, beside those that are out."""
     first = np.random.randint(len(items.rectangle))
     leaf = state.leaf[first]

@@ -18,7 +18,8 @@ def check(running: Online, whole: Problem, here: np.ndarray) -> None:
     assert whole.mask[whole.which[here], leaf[here]].all()
     assert np.array_equal(running.state.load, np.bincount(leaf[here], minlength=len(whole.fair)))
     if not running.statistics.overloaded:
-        assert (running.state.load <= running.ground.capacity).all()
+        room = running.roomier if running.statistics.crowded else running.ground
+        assert (running.state.load <= room.capacity).all()
     for one in here.tolist():
         box = whole.space.rectangles[whole.rectangle[one]]
         mine = filters.boxes[leaf[one], : filters.counts[leaf[one]]]

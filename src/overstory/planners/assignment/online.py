@@ -1,9 +1,10 @@
 """Assignment online: subscribers come and go one at a time, and few of those who stay are moved.
 
-An arrival goes where it costs least; a full leaf whose filter holds what it wants makes room by a chain of moves, as
-long as these have been earned. A departure draws the filter tight if nobody else needs what it needed. Every change
-earns one move, and every so many changes what is left of them is spent: the search of ``assignment-search`` looks for
-better filters, everybody stays whose leaf still holds what he wants, and the others move if there are few enough.
+Every change earns one move. What a move is worth is a *price*, in bytes, that rises while moves are spent faster than
+they are earned, and falls while they are spent more slowly. An arrival goes where the growth of filters and the moves
+that make room for it cost least together. A departure draws the filter tight if nobody else needs what it needed. Every
+so many changes a search improves the whole, to which every move costs that price too: so it finds the changes of
+filters that gain most for each subscriber who moves.
 """
 
 from dataclasses import replace
@@ -11,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overstory.kernels import arriving, ruining
+from overstory.kernels import arriving
 from overstory.kernels.chaining import STEPS, cover
 from overstory.kernels.enlarging import Filters, grown_for
 from overstory.kernels.fitting import shrunk
-from overstory.kernels.greedy import State, choose
+from overstory.kernels.greedy import Ground, State, choose
 from overstory.kernels.nothing import NONE
 from overstory.kernels.served import Items
+from overstory.kernels.staying import home_of, improve_near
 from overstory.kernels.volumes import union_weight
 from overstory.model.network import Ints
 from overstory.planners.assignment.coreset import grouped
@@ -28,8 +30,11 @@ from overstory.planners.assignment.problem import Problem
 from overstory.planners.assignment.search import reach_of, state_of
 
 EVERY = 1000  # changes after which what was earned is spent
-ATTEMPTS = 8  # searches each time
-BUDGET = 1 << 21  # work of each
+BUDGET = 16 << 21  # work of the search each time
+FOR_ARRIVALS = 0.3  # of the moves of the next changes, which the search leaves
+FIRST_PRICE = 2e-6  # of a move at first, relative to the cost of the plan
+STEEPER = 1.25  # times the price, or less, after each search
+NEVER = 1e300  # the price of moves that have not been earned
 
 
 class Statistics(NamedTuple):
@@ -37,7 +42,8 @@ class Statistics(NamedTuple):
     departures: int
     moves: int  # of subscribers who stay
     most_moves: int  # for one change, without those that were saved up for
-    overloaded: int  # arrivals for which there was no room
+    crowded: int  # arrivals for which there was no room within the load that is wanted
+    overloaded: int  # arrivals for which there was none within the largest load either
 
 
 class Online:
@@ -49,8 +55,11 @@ class Online:
         self.reach, self.grown, self.nobody = reach_of(problem), grown_for(problem.boxes), nobody_ahead(self.ground)
         self.items = Items(problem.rectangle, problem.which, np.ones(len(problem.clients), np.int64))
         self._begin(leaf, filters)
-        self.earned, self.changes, self.seed = 0, 0, 0
-        self.statistics = Statistics(0, 0, 0, 0, 0)
+        self.roomier = self.ground._replace(capacity=problem.capacity(problem.most))
+        nowhere, leaves = np.full(len(problem.clients), NONE), len(problem.fair)
+        self.homeless = home_of(nowhere, filters, leaves, 0.0, 0)
+        self.earned, self.changes, self.price = 0, 0, FIRST_PRICE * self.cost
+        self.statistics = Statistics(0, 0, 0, 0, 0, 0)
         self.moves_by_change: list[int] = []  # with those that were saved up for, at the change that spent them
 
     def _begin(self, leaf: Ints, filters: Filters) -> None:
@@ -65,16 +74,20 @@ class Online:
 
     def arrive(self, one: int) -> int:
         """Returns how many others were moved."""
-        moves = 0 if self.earned < STEPS and self._placed(one, True) else self._put_by_chain(one)
-        full = moves == NONE
-        if full:
-            self._placed(one, False)
+        price = self.price if self.earned >= STEPS else NEVER
+        home = self.homeless._replace(price=price)
+        moves = int(arriving.arrive(self.ground, self.items, self.state, self.chains, self.out, one, home))
+        crowded = moves == NONE
+        overloaded = crowded and not self._placed(one, self.roomier, True)
+        if overloaded:
+            self._placed(one, self.ground, False)
         moves, known = max(moves, 0), self.statistics
         self.statistics = known._replace(
             arrivals=known.arrivals + 1,
             moves=known.moves + moves,
             most_moves=max(known.most_moves, moves),
-            overloaded=known.overloaded + full,
+            crowded=known.crowded + crowded,
+            overloaded=known.overloaded + overloaded,
         )
         self._changed(moves)
         return moves
@@ -87,17 +100,13 @@ class Online:
         self.statistics = self.statistics._replace(departures=self.statistics.departures + 1)
         self._changed(0)
 
-    def _put_by_chain(self, one: int) -> int:
-        """Returns how many others were moved, NONE if there is no room."""
-        return int(arriving.arrive(self.ground, self.items, self.state, self.chains, self.out, one, self.grown))
-
-    def _placed(self, one: int, capped: bool) -> bool:
+    def _placed(self, one: int, ground: Ground, capped: bool) -> bool:
         """Puts a subscriber where it costs least and nobody has to move. Returns whether there is such a leaf."""
         rectangle, which = int(self.problem.rectangle[one]), int(self.problem.which[one])
-        words = self.ground.words[which]
-        leaf = int(choose(self.ground, self.state, rectangle, words, capped, self.grown, self.nobody, which))
+        words = ground.words[which].copy()
+        leaf = int(choose(ground, self.state, rectangle, words, capped, self.grown, self.nobody, which))
         if leaf != NONE:
-            arriving.place(self.ground, self.items, self.state, self.chains, one, leaf, self.grown)
+            arriving.place(ground, self.items, self.state, self.chains, one, leaf, self.grown)
         return leaf != NONE
 
     def _wanted(self, leaf: int) -> Ints:
@@ -130,34 +139,22 @@ class Online:
             self.moves_by_change[-1] += self._spend()
 
     def _spend(self) -> int:
-        """The search, as long as the moves that it takes have been earned. Returns how many it made."""
+        """The search, with as many moves as have been earned. Returns how many it made."""
         here = np.flatnonzero(self.state.leaf >= 0)
         part, leaf = part_of(self.problem, here), self.state.leaf[here]
-        filters, earned = fitted(part, leaf, self.state.filters), self.earned
-        for _ in range(ATTEMPTS):
-            self.seed += 1
-            leaf, filters, moved = self._improved(part, leaf, filters)
-            self.earned -= moved
-        moved = earned - self.earned
-        self.statistics = self.statistics._replace(moves=self.statistics.moves + moved)
-        whole = self.state.leaf.copy()
-        whole[here] = leaf
-        self._begin(whole, filters)
-        return moved
-
-    def _improved(self, part: Problem, leaf: Ints, filters: Filters) -> tuple[Ints, Filters, int]:
-        """One search, and how many move for its result; the same as before if they are too many."""
-        groups, before = grouped(part, leaf), bandwidth(part, filters)
+        filters, groups = fitted(part, leaf, self.state.filters), grouped(part, leaf)
         state = state_of(part, groups.items, groups.leaf, filters)
         roomy = self.ground._replace(capacity=np.maximum(self.ground.capacity, state.load))
-        cost, _ = ruining.improve(roomy, self.reach, groups.items, state, self.grown, BUDGET, 0.0, self.seed)
-        state = state_of(part, groups.items, groups.leaf, state.filters)
-        limit = (before + cost) / 2
-        placed, moved = arriving.settle(roomy, self.reach, groups.items, state, self.grown, limit, self.seed)
-        if cost >= before or not placed or moved > self.earned:
-            return leaf, filters, 0
-        after = state.leaf[groups.of_subscriber]
-        return after, fitted(part, after, state.filters), int(moved)
+        most = max(self.earned - int(FOR_ARRIVALS * EVERY), 0)
+        home = home_of(groups.leaf.copy(), filters, len(part.fair), self.price, most)
+        _, moved = improve_near(roomy, self.reach, groups.items, state, home, BUDGET, self.changes)
+        self.price *= STEEPER if moved > most // 2 else 1 / STEEPER
+        self.earned -= int(moved)
+        self.statistics = self.statistics._replace(moves=self.statistics.moves + int(moved))
+        whole = self.state.leaf.copy()
+        whole[here] = state.leaf[groups.of_subscriber]
+        self._begin(whole, fitted(part, whole[here], state.filters))
+        return int(moved)
 
 
 def part_of(problem: Problem, here: Ints) -> Problem:
