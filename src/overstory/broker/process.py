@@ -2,6 +2,8 @@
 
 import gc
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 COLLECTED = 10_000, 10, 10**9  # objects; young collections; and never the old ones
 
@@ -14,3 +16,15 @@ def prepare_process() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTED)
+
+
+@contextmanager
+def prepared_process() -> Iterator[None]:
+    """Prepares the process for as long as the block lasts, apart from the number of its connections."""
+    before = gc.get_threshold()
+    prepare_process()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
