@@ -41,7 +41,6 @@ def brokers_of(network: Network, name: str | None = None) -> Brokers:
 
 
 async def planned(brokers: Brokers, kind: str, seed: int) -> tuple[Plan, Scenario]:
-    await brokers.meet()
     live = await brokers.subscriptions()
     scenario = scenario_of_live(await brokers.scenario(), live)
     return plan_of_live(scenario, live, kind, seed), scenario

@@ -64,17 +64,23 @@ class Brokers:
             return await self.meet()
         return await self._each(self.addresses, lambda at: self._read(at, "/status", Standing))
 
+    async def _all(self) -> dict[int, Address]:
+        """Where all brokers are. They are asked for that if they have not been met yet: else nobody would answer."""
+        if not self.addresses:
+            await self.meet()
+        return self.addresses
+
     async def subscriptions(self) -> dict[int, list[Subscribed]]:
         """The subscriptions of each broker that answers."""
-        return await self._each(self.addresses, lambda at: self._read(at, "/subscriptions", list[Subscribed]))
+        return await self._each(await self._all(), lambda at: self._read(at, "/subscriptions", list[Subscribed]))
 
     async def clients(self) -> dict[int, dict[str, int]]:
         """The clients with a session at each broker that answers, by name, and their numbers."""
-        return await self._each(self.addresses, lambda at: self._read(at, "/clients", dict[str, int]))
+        return await self._each(await self._all(), lambda at: self._read(at, "/clients", dict[str, int]))
 
     async def reports(self) -> dict[int, Report]:
         """What brokers say of their links and their traffic."""
-        return await self._each(self.addresses, lambda at: self._read(at, "/network", Report))
+        return await self._each(await self._all(), lambda at: self._read(at, "/network", Report))
 
     async def where(self, client: str) -> Where:
         """Where a client is, and where the plan wants it to be."""
@@ -107,17 +113,17 @@ class Brokers:
 
     async def observed(self) -> dict[int, Observed]:
         """The clients of each broker that answers, and what they want."""
-        return await self._each(self.addresses, lambda at: self._unpacked(at, "/observed", Observed))
+        return await self._each(await self._all(), lambda at: self._unpacked(at, "/observed", Observed))
 
     async def samples(self, after: Mapping[int, int]) -> dict[int, Sample]:
         """What brokers have sampled of their clients' messages, behind these numbers of packets."""
-        number = {address.admin: after.get(broker, 0) for broker, address in self.addresses.items()}
+        number = {address.admin: after.get(broker, 0) for broker, address in (await self._all()).items()}
         return await self._each(self.addresses, lambda at: self._unpacked(at, f"/sample?after={number[at]}", Sample))
 
     async def watched(self, watched: Watched) -> None:
         """Tells all brokers the one number to watch."""
         body = msgspec.json.encode(watched)
-        await self._each(self.addresses, lambda at: self._request(at, "POST", "/watched", body))
+        await self._each(await self._all(), lambda at: self._request(at, "POST", "/watched", body))
 
     async def watched_last(self) -> Watched | None:
         """What a coordinator has said of the last window."""
@@ -125,11 +131,11 @@ class Brokers:
 
     async def place(self, flows: Mapping[int, list[int]]) -> None:
         """Moves late subscriptions to flows, each at the broker that hosts it."""
-        await self.tell("/place", self.addresses, {}, msgspec.json.encode(flows))
+        await self.tell("/place", await self._all(), {}, msgspec.json.encode(flows))
 
     async def sample_at(self, rate: float) -> None:
         """Has all brokers sample with this probability from now on."""
-        await self._each(self.addresses, lambda at: self._request(at, "POST", f"/sampling?rate={rate}"))
+        await self._each(await self._all(), lambda at: self._request(at, "POST", f"/sampling?rate={rate}"))
 
     async def _unpacked(self, url: str, path: str, kind: type[T]) -> T:
         return msgspec.msgpack.decode(await self._request(url, "GET", path), type=kind)
