@@ -3,7 +3,8 @@
 Clients are nodes, channels hyperedges: what a channel's hyperedge costs is the Steiner tree of the brokers that its
 clients are mapped to. So that access counts, each broker has a node of its own, fixed there, and each client a
 hyperedge to the node of its nearest broker, as heavy as its traffic. Mt-KaHyPar maps onto up to 64 brokers; more are
-halved by place, again and again, and clients go with the half that is nearer to them.
+halved by place, again and again, and clients go with the half that is nearer to them. Its time grows with the pins of
+hyperedges: where many clients want much, channels are coarser.
 """
 
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from overstory.planners.steps import Steps
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MOST_BROKERS = 64  # that the Steiner-tree objective maps onto
+MOST_PINS = 100_000  # pairs of a client and a channel that it wants, with fine channels
 UNITS = 1000  # that a weight is cut into
 UNEVEN = 0.5  # how much heavier than the mean a part may be
 
@@ -33,6 +35,8 @@ def plan(
 ) -> dict[str, pa.Table]:
     core = check_core(parameters["core"])
     instance = Instance(scenario, pipeline, parameters["channels"], True, parameters["traffic"])
+    if instance.traffic.pins > MOST_PINS:
+        instance = Instance(scenario, pipeline, parameters["channels"], False, parameters["traffic"])
     at = partitioned(instance, seed)
     return Decision(plan_tables(instance, at, core), {}, room_for(instance, at))
 

@@ -29,7 +29,7 @@ from overstory.planners.overlay.exact import MOST_BROKERS, MOST_USERS, small_of
 from overstory.planners.overlay.greedy_packing import packed, placed_anyhow
 from overstory.planners.overlay.instance import Instance, room_for
 from overstory.planners.overlay.moves import attaching, check_moves, first_moves
-from overstory.planners.overlay.partition import partitioned
+from overstory.planners.overlay.partition import MOST_PINS, partitioned
 from overstory.planners.overlay.transport import transported
 from overstory.planners.overlay.writing import check_core, plan_tables, wanting_brokers
 from overstory.planners.steps import Steps
@@ -50,6 +50,7 @@ SAMPLES = 8  # numbers of open brokers that are tried
 HOT, COLD = 0.25, 0.02  # temperatures, relative to the mean cost of a user
 HEATED, MOST_PASSES = 60_000_000, 2000  # pairs of a user and a broker that annealing looks at, and passes, at most;
 # both are times the effort
+PAIR, USUAL = 15, 25  # the work of a pair, in channels that its user wants; and with those of a usual user
 PENALTIES = 0.3, 3.0  # of a byte above a capacity, relative to the mean cost of a byte: at first, and at last
 ANNEALING, DRAWS = "annealing", 9973  # the name of what it finds, and draws of each pass, which users go around in
 
@@ -98,9 +99,11 @@ def check_effort(effort: object) -> int:
     return effort
 
 
-def passes_for(pairs: int, effort: int) -> int:
-    """How often annealing looks at every user, where there are so many pairs of a user and a broker within reach."""
-    return min(HEATED * effort // max(pairs, 1), MOST_PASSES * effort)
+def passes_for(pairs: int, wanted: float, effort: int) -> int:
+    """How often annealing looks at every user, where there are so many pairs of a user and a broker within reach, and a
+    user wants so many channels."""
+    work = max(pairs, 1) * (PAIR + wanted) / USUAL
+    return min(int(HEATED * effort / work), MOST_PASSES * effort)
 
 
 def searched(instance: Instance, rounds: int, seed: int, effort: int = 1) -> Found:
@@ -108,7 +111,8 @@ def searched(instance: Instance, rounds: int, seed: int, effort: int = 1) -> Fou
     given = with_steiner_ratio(instance, packed(instance))
     best, name, tried = _best_start(instance, given, draw, seed)
     costs, states = {}, {name: best}
-    passes = passes_for(given.brokers.size, effort)
+    wanted = instance.traffic.pins / max(len(instance.traffic.users), 1)
+    passes = passes_for(given.brokers.size, wanted, effort)
     if passes > 1:
         states[ANNEALING] = annealed(instance, best, draw, passes)
     for which, state in states.items():
@@ -205,7 +209,8 @@ def starts(instance: Instance, draw: np.random.Generator, seed: int, large: bool
         at = transported(instance)
         if at is not None:
             yield Start("least access", at)
-    if len(instance.traffic.users) > MOST_USERS and instance.reach.brokers.size <= SMALL:
+    traffic = instance.traffic
+    if len(traffic.users) > MOST_USERS and instance.reach.brokers.size <= SMALL and traffic.pins <= MOST_PINS:
         yield Start("partition", partitioned(instance, seed))
     for count in _numbers_of_open(len(instance.network)):
         at = sampled(instance, count, draw)

@@ -54,6 +54,11 @@ class Traffic(NamedTuple):
     def channels(self) -> int:
         return len(self.total)
 
+    @property
+    def pins(self) -> int:
+        """How many pairs there are of a user and a channel that it wants."""
+        return int(np.diff(self.wants.offsets)[self.kind].sum())
+
 
 class Counted(NamedTuple):
     """Rates from a log."""
