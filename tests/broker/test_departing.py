@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overstory.broker.carrying import Carrying
+from overstory.broker.fast import Fast
 from overstory.broker.places import Who
 from overstory.filters import parse_filter
 from overstory.model.tables import PATHS, STEINER, TREE
 from overstory.routing.messages import LATE
 from overstory.routing.share import FlowShare, Member, Share, tree_shares
 from overstory.wire.encode import encode
+from overstory.wire.frames import Events
 from overstory.wire.packets import Ack, Publish
 
 from ..routing.network import FEWER
@@ -60,8 +62,11 @@ def shares(kinds: Kinds, least: list[int]) -> dict[int, Share]:
     return made
 
 
-def outcome(kernels: bool, kinds: Kinds, least: list[int], batches: list[Any]) -> tuple[Any, ...]:
-    """What crosses the links, what clients get, what is acknowledged, and what brokers have counted."""
+def outcome(
+    kernels: bool, kinds: Kinds, least: list[int], batches: list[Any], at_once: bool = False
+) -> tuple[Any, ...]:
+    """What crosses the links, what clients get, what is acknowledged, and what brokers have counted. ``at_once`` says
+    that all brokers publish before any of their events arrives."""
     subscriptions = {CLIENT + b: [(b + 1, f"price > {least[b]}", False)] for b in range(len(RING))}
     who = Who({f"c{b}": CLIENT + b for b in range(len(RING))}, subscriptions)
     net = Net(places_in(shares(kinds, least)), who, kernels=kernels, types={"price": "number"})
@@ -77,12 +82,16 @@ def outcome(kernels: bool, kinds: Kinds, least: list[int], batches: list[Any]) -
             properties = {"user_properties": [("price", str(price))]}
             data += encode(Publish("t", b"%d" % number, qos, packet_id=number * qos, properties=properties))
         net.brokers[broker].deliver(clients[broker].link, data)
-        net.settle()
+        if not at_once:
+            net.settle()
+    net.settle()
     got = []
     for client in clients:
         packets = client.received()
         # Of a topic those of one QoS keep their order, which is what MQTT promises
         messages = [[p.payload for p in packets if isinstance(p, Publish) and p.qos == qos] for qos in (0, 1)]
+        if at_once:  # there is no order among those of several publishers
+            messages = [sorted(of_one_qos) for of_one_qos in messages]
         got.append((messages, Counter(packet.packet_id for packet in packets if isinstance(packet, Ack))))
     steered = [broker.state.router.state.epochs[EPOCH].steered for broker in net.brokers.values()]
     counted = [(one.sent.tolist(), one.received.tolist()) for one in steered]
@@ -123,3 +132,29 @@ def test_events_of_qos_0_that_come_with_headers_are_not_read_one_by_one(monkeypa
     monkeypatch.setattr(Carrying, "read", lambda *_: pytest.fail("an event was read"))
     _, got, _ = outcome(True, [(STEINER, False)] * 3, [99, 1, 99, 1, 1], [(0, [(2, 0), (3, 0), (9, 0)])])
     assert [messages for messages, _ in got] == [[[b"1", b"2", b"3"] if b in (1, 3, 4) else [], []] for b in range(5)]
+
+
+@FEWER
+@given(kinds=KINDS, least=LEAST, batches=BATCHES)
+def test_frames_that_come_together_are_handled_as_one_or_one_by_one(
+    kinds: Kinds, least: list[int], batches: list[Any]
+) -> None:
+    kinds = [(kind, False) for kind, _ in kinds]
+    batches = [(broker, [(price, 0) for price, _ in events]) for broker, events in batches]
+    assert outcome(True, kinds, least, batches, True) == outcome(False, kinds, least, batches, True)
+
+
+def test_steered_frames_of_several_neighbours_are_handled_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    handled = list[int]()
+    whole = Fast.followed
+
+    def followed(self: Fast, events: Events) -> bool:
+        done = whole(self, events)
+        handled.append(len(events) if done else 0)
+        return done
+
+    monkeypatch.setattr(Fast, "followed", followed)
+    batches = [(broker, [(2, 0)]) for broker in (1, 4)]
+    _, got, _ = outcome(True, [(STEINER, False)] * 3, [1, 99, 99, 99, 99], batches, True)
+    assert handled == [2]
+    assert got[0][0] == [[b"1", b"2"], []]

@@ -59,6 +59,12 @@ class Fast:
             self._know(epoch.steered.ids.tolist())
         return len(epoch.table.flows) <= MOST_FLOWS
 
+    @property
+    def follows(self) -> bool:
+        """Whether steered events may come that kernels send on."""
+        state = self.state.router.state
+        return state.active is not None and state.epochs[state.active].steered.is_plain
+
     def _know(self, brokers: Iterable[int]) -> None:
         """Gives slots to brokers that have none yet."""
         for broker in brokers:
@@ -175,7 +181,7 @@ class Fast:
         if events.epoch != active or not self.can_decide:
             return False
         if events.steering is not None:
-            return self._followed(events)
+            return self._follow(events)
         is_safe = not events.marks.any()
         if is_safe and self.onward.arrived(origin, events):
             return True
@@ -219,7 +225,12 @@ class Fast:
             return None
         return None if (frames["marks"] & JSON).any() else (data, frames, chunks)
 
-    def _followed(self, events: Events) -> bool:
+    def followed(self, events: Events) -> bool:
+        """Handles steered events of the plan in use that have come in several frames. False if kernels cannot; nothing
+        has happened then."""
+        return self.can_decide and self._follow(events)
+
+    def _follow(self, events: Events) -> bool:
         """Sends events on as their headers say, and hands out those that stay here. False if the plain way has to."""
         router, state, compiled = self.state.router, self.state, self.tick.compiled
         following = Following.of(router.state.epochs[events.epoch], events)

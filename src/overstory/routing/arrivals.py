@@ -76,8 +76,9 @@ class Arrivals:
         return here._replace(stays=stays), released, early
 
     def have_come(self, here: Here, ids: Ints, entries: Ints) -> bool:
-        """Whether some events that are to stay have come before."""
-        return any(name in self._seen for name in _names(here, ids, entries))
+        """Whether some events that are to stay have come before, or are here twice."""
+        names = list(_names(here, ids, entries))
+        return any(name in self._seen for name in names) or len(set(names)) < len(names)
 
     def note(self, here: Here, ids: Ints, entries: Ints, now: float) -> None:
         """Events have come to stay in flows that are not ordered, each for the first time."""

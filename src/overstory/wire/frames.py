@@ -418,11 +418,17 @@ def joined_events(parts: Sequence[Events]) -> Events:
         ids,
         publishers,
         entries,
-        [flows for part in parts for flows in part.flows],
+        _joined_flows([part.flows for part in parts]),
         statistics,
         steering,
         _acknowledged_by_all(parts),
     )
+
+
+def _joined_flows(parts: Sequence[Sequence[Flows]]) -> Sequence[Flows]:
+    if all(are_alike(part) and part[0] == parts[0][0] for part in parts):
+        return Same(parts[0][0], sum(map(len, parts)))
+    return [flows for part in parts for flows in part]
 
 
 def _acknowledged_by_all(parts: Sequence[Events]) -> Acknowledged:
