@@ -1,11 +1,12 @@
 """An event as applications see it: a topic, attributes, and an opaque payload."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from overstory.model.topics import topic_attributes
-from overstory.wire.attributes import attributes_of, pairs_of
+from overstory.wire.attributes import pairs_of
 from overstory.wire.packets import Publish
 
 TOPIC = "event"  # where an event without a topic is published
@@ -24,8 +25,10 @@ class Event(msgspec.Struct, frozen=True):
         return Publish(self.topic, self.payload, qos, retain, packet_id if qos else 0, False, properties)
 
 
-def event_of(packet: Publish) -> Event:
-    """The event that a packet carries. Attributes from user properties are ``Untyped``, those of JSON have types."""
+def event_of(packet: Publish, attributes: Mapping[str, Any]) -> Event:
+    """The event that a packet with these attributes carries. Those from user properties are ``Untyped``, those of JSON
+    have types."""
     topical = topic_attributes(packet.topic)
-    found = {name: value for name, value in attributes_of(packet).items() if name not in topical}
-    return Event(packet.topic, found, packet.payload)
+    return Event(
+        packet.topic, {name: value for name, value in attributes.items() if name not in topical}, packet.payload
+    )

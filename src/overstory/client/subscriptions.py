@@ -39,12 +39,15 @@ class Subscription(AsyncIterator[Event]):
 
     def take(self, packet: Publish) -> None:
         """Keeps the event for the reader, if the filter matches."""
-        if self.closed or not self.filter.matches(attributes_of(packet)):
+        if self.closed:
+            return
+        attributes = attributes_of(packet)
+        if not self.filter.matches(attributes):
             return
         if self._events.qsize() >= MOST_WAITING:
             self._events.get_nowait()
             self.dropped += 1
-        self._events.put_nowait(event_of(packet))
+        self._events.put_nowait(event_of(packet, attributes))
 
     def end(self, error: DisconnectedError | None = None) -> None:
         """Ends the subscription: its reader gets what is left, and then the error, if there is one."""
