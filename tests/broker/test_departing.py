@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from overstory.broker.carrying import Carrying
 from overstory.broker.fast import Fast
 from overstory.broker.places import Who
+from overstory.broker.warming import carry_between_two
 from overstory.filters import parse_filter
+from overstory.kernels.forwarding import forward
+from overstory.kernels.gather import decide
+from overstory.kernels.steering import take_hop
 from overstory.model.tables import PATHS, STEINER, TREE
 from overstory.routing.messages import LATE
 from overstory.routing.share import FlowShare, Member, Share, tree_shares
@@ -153,8 +157,11 @@ def test_steered_frames_of_several_neighbours_are_handled_as_one(monkeypatch: py
         handled.append(len(events) if done else 0)
         return done
 
+    carry_between_two()
+    before = {kernel: len(kernel.signatures) for kernel in (take_hop, forward, decide)}
     monkeypatch.setattr(Fast, "followed", followed)
     batches = [(broker, [(2, 0)]) for broker in (1, 4)]
     _, got, _ = outcome(True, [(STEINER, False)] * 3, [1, 99, 99, 99, 99], batches, True)
     assert handled == [2]
     assert got[0][0] == [[b"1", b"2"], []]
+    assert {kernel: len(kernel.signatures) for kernel in before} == before  # none has to be compiled for that
