@@ -1,7 +1,8 @@
 """Plans applied to live brokers under load: how long it takes, what it does to the delay, and that nothing is lost.
 
 ``overstory bench --verify`` publishes and judges, in a process of its own; beside it clients subscribe and unsubscribe.
-The same trial without any change is the peer.
+Plans are made and applied in a third process, behind brokers as ``overstory apply`` is: python -m benchmarks.apply URL
+FOLDER. The same trial without any change is the peer.
 """
 
 import asyncio
@@ -15,9 +16,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from benchmarks.measure import Measurement
+from overstory.cli.priority import behind_brokers
 from overstory.cli.watching import write_network
 from overstory.client.bus import Bus, connect
-from overstory.control.applying import Options, Outcome, apply
+from overstory.control.applying import Options, apply
 from overstory.control.brokers import Brokers
 from overstory.control.keeping import files_of
 from overstory.control.operating import rollback
@@ -30,6 +32,9 @@ MOST_DELAY = 10.0  # milliseconds that the 99th percentile may grow by
 MOST_ACTIVATION = 1.0  # seconds
 STILL = 20  # seconds of the trial without any change
 CHURN = 0.02  # seconds between two subscriptions that come or go
+
+
+Seconds = dict[str, float]  # that each step of an installation took
 
 
 class Size(NamedTuple):
@@ -49,7 +54,7 @@ class Size(NamedTuple):
 
 
 # Half of the rate that saturates twenty brokers on two cores, while subscriptions come and go
-QUICK, FULL = Size(3, 10, 20, 50, 6, 2), Size(20, 400, 4600, 1600, 150)
+QUICK, FULL = Size(3, 10, 20, 50, 6, 2), Size(20, 400, 4600, 1600, 240)
 
 
 def switching(quick: bool) -> Iterator[Measurement]:
@@ -61,8 +66,8 @@ def switching(quick: bool) -> Iterator[Measurement]:
     growth = max(0.001, busy["latency"]["p99"] - still["latency"]["p99"])
     yield Measurement("apply-delay", f"{size.text}: growth of p99", growth, bar=MOST_DELAY, unit="ms")
     print({kind: one["latency"] for kind, one in (("still", still), ("busy", busy))}, file=sys.stderr)
-    print([outcome.seconds for outcome in outcomes], file=sys.stderr)
-    longest = max(0.001, *(outcome.seconds["activated"] for outcome in outcomes))
+    print(outcomes, file=sys.stderr)
+    longest = max(0.001, *(seconds["activated"] for seconds in outcomes))
     yield Measurement("apply-activation", f"{size.text}: from held to used", longest, bar=MOST_ACTIVATION, unit="s")
     wrong = sum(trial[kind] for trial in (still, busy) for kind in ("missing", "unwanted", "repeated"))
     yield Measurement("apply-wrong", f"{size.text}: deliveries, one added", wrong + 1, bar=1, unit="deliveries")
@@ -91,7 +96,7 @@ async def publishing(network: Network, folder: Path, size: Size, seconds: int) -
     yield trial
 
 
-async def _trial(network: Network, folder: Path, size: Size, changes: bool) -> tuple[dict[str, Any], list[Outcome]]:
+async def _trial(network: Network, folder: Path, size: Size, changes: bool) -> tuple[dict[str, Any], list[Seconds]]:
     """Runs the trial, with or without plans being applied meanwhile."""
     async with AsyncExitStack() as stack:
         others = [
@@ -103,7 +108,7 @@ async def _trial(network: Network, folder: Path, size: Size, changes: bool) -> t
         seconds = size.seconds if changes else min(size.seconds, STILL)
         trial = await stack.enter_async_context(publishing(network, folder, size, seconds))
         churning = asyncio.create_task(_churn(others, size.others))
-        outcomes = await _change(brokers_of(network), folder) if changes else []
+        outcomes = await _changed(brokers_of(network).url, folder) if changes else []
         told, _ = await trial.communicate()
         churning.cancel()
     return json.loads(told), outcomes
@@ -120,7 +125,16 @@ async def _churn(others: list[Bus], count: int) -> None:
         await bus.unsubscribe(made)
 
 
-async def _change(brokers: Brokers, folder: Path) -> list[Outcome]:
+async def _changed(url: str, folder: Path) -> list[Seconds]:
+    """Has another process change the plan."""
+    command = [sys.executable, "-m", "benchmarks.apply", url, str(folder)]
+    changing = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    told, _ = await changing.communicate()
+    found: list[Seconds] = json.loads(told)
+    return found
+
+
+async def _change(brokers: Brokers, folder: Path) -> list[Seconds]:
     """Applies a plan with another tree, a steered one, and goes back."""
     outcomes = []
     for seed, kind in enumerate((TREE, STEINER)):
@@ -132,7 +146,7 @@ async def _change(brokers: Brokers, folder: Path) -> list[Outcome]:
         outcomes.append(await apply(plan, brokers, options))
     await asyncio.sleep(1.0)
     outcomes.append(await rollback(brokers, Options(history=folder / "history")))
-    return outcomes
+    return [outcome.seconds for outcome in outcomes]
 
 
 async def _until_it_publishes(brokers: Brokers, size: Size) -> None:
@@ -140,3 +154,8 @@ async def _until_it_publishes(brokers: Brokers, size: Size) -> None:
     before = sum(report.messages_in for report in (await brokers.reports()).values())
     while sum(report.messages_in for report in (await brokers.reports()).values()) < before + size.rate:
         await asyncio.sleep(0.2)
+
+
+if __name__ == "__main__":
+    with behind_brokers():
+        print(json.dumps(asyncio.run(_change(Brokers(sys.argv[1]), Path(sys.argv[2])))))

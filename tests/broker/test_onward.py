@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overstory.broker.kinds import CALM, MOST_SOURCES, MOST_VAIN
+from overstory.broker.kinds import CALM, MOST_SOURCES, MOST_VAIN, WORTH
 from overstory.broker.links import Sent
 from overstory.routing.share import tree_shares
 from overstory.wire.frames import decode_events
@@ -194,7 +194,7 @@ def test_nothing_is_learned_in_vain_again_and_again() -> None:
     c.subscribe("z", qos=0)
     net.settle()
     assert publish(CALM) == [0, 0, 0, 0]
-    assert publish(2) == [1, 1, 1, 0]
+    assert publish(1 + WORTH) == [WORTH, WORTH, WORTH, 0]
     c.subscribe("w", qos=0)  # now that it was of use, the next change is like the first
     net.settle()
     assert publish(3) == [2, 2, 2, 0]

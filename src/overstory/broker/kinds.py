@@ -49,6 +49,7 @@ MOST_SOURCES = 1024
 LARGE = 16384  # bytes that three bytes of header can tell of
 TO_LEARN = 16  # kinds in one turn
 MOST_VAIN, CALM = 4, 64  # times that all was learned in vain; messages of unknown kinds under one stamp
+WORTH = 4  # times that what was learned has to be of use for each kind, or it was in vain
 # The numbers of clients as sources, by their versions of MQTT
 CLIENTS: dict[Hashable, int] = {MQTT_3_1_1: 0, MQTT_5: 2 | WITH_PROPERTIES}
 UNKNOWN: tuple[tuple[Link, ...], int] = ((), 0)  # whom a message of an unknown kind goes to, and its largest size
@@ -64,7 +65,7 @@ class Kinds:
         self._stamp: object = None
         self._latest: object = None  # the stamp of the last messages, whether or not something was learned under it
         self._unknown = 0  # messages of unknown kinds under it
-        self._uses, self._vain = 0, 0  # of what is known now; how often in a row there were fewer than kinds
+        self._uses, self._vain = 0, 0  # of what is known now; how often in a row these were in vain
         self._sources: dict[Hashable, int] = dict(CLIENTS)
         self._groups: dict[tuple[Link, ...], int] = {(): NOBODY}
         self.links: list[tuple[Link, ...]] = [()]  # of each group
@@ -215,7 +216,7 @@ class Kinds:
 
     def _forget(self) -> None:
         if self._known:
-            self._vain = self._vain + 1 if self._uses < len(self._known) else 0
+            self._vain = self._vain + 1 if self._uses < WORTH * len(self._known) else 0
             self._uses = 0
             self._known.clear()
             for kinds in self._direct.values():

@@ -11,6 +11,7 @@ import msgspec
 
 from overstory.cli.options import whole
 from overstory.cli.output import print_json
+from overstory.cli.priority import behind_brokers
 from overstory.cli.words import many, percents
 from overstory.errors import OverstoryError, UsageError
 
@@ -112,7 +113,8 @@ def run_apply(arguments: argparse.Namespace) -> int:
     )
     asked = Asked(arguments.watch, arguments.canary, arguments.limit, arguments.dry_run)
     brokers = Brokers(arguments.to)
-    done = asyncio.run(carry_out(plan, brokers, options, asked, lambda found: _agreed(found, arguments), tell))
+    with behind_brokers():
+        done = asyncio.run(carry_out(plan, brokers, options, asked, lambda found: _agreed(found, arguments), tell))
     return _say(done, arguments)
 
 
@@ -125,7 +127,8 @@ def run_rollback(arguments: argparse.Namespace) -> int:
     if not arguments.yes and not _yes("go back to the plan before?"):
         raise UsageError("nothing was changed")
     options = Options(history=arguments.history, patience=arguments.patience)
-    outcome = asyncio.run(rollback(Brokers(arguments.to), options, tell))
+    with behind_brokers():
+        outcome = asyncio.run(rollback(Brokers(arguments.to), options, tell))
     return _say(Done(outcome.state, outcome), arguments)
 
 

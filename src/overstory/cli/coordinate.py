@@ -11,6 +11,7 @@ import msgspec
 from overstory.cli.engine import parameters_in
 from overstory.cli.options import SEED, share, whole
 from overstory.cli.output import print_json
+from overstory.cli.priority import behind_brokers
 from overstory.control.brokers import Brokers
 from overstory.control.coordinating import DECISIONS, Coordinator, Setting, decisions_in
 from overstory.control.deciding import Decision, Rules
@@ -67,7 +68,8 @@ def run(arguments: argparse.Namespace) -> None:
     coordinator = Coordinator(Brokers(arguments.url), arguments.output, setting, _tell)
     before = len(decisions_in(arguments.output)) if (arguments.output / DECISIONS).exists() else 0
     try:
-        asyncio.run(coordinator.run(arguments.windows))
+        with behind_brokers():
+            asyncio.run(coordinator.run(arguments.windows))
     except KeyboardInterrupt:
         pass
     finally:
