@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overstory.broker import fabric
 from overstory.broker.carrying import Carrying
 from overstory.broker.fast import Fast
 from overstory.broker.places import Who
 from overstory.broker.warming import carry_between_two
+from overstory.errors import LinkError
 from overstory.filters import parse_filter
 from overstory.kernels.forwarding import forward
 from overstory.kernels.gather import decide
@@ -25,6 +27,7 @@ from overstory.wire.frames import Events
 from overstory.wire.packets import Ack, Publish
 
 from ..routing.network import FEWER
+from .house import Client
 from .nets import Net, places_in
 from .test_networks import traffic
 
@@ -66,11 +69,8 @@ def shares(kinds: Kinds, least: list[int]) -> dict[int, Share]:
     return made
 
 
-def outcome(
-    kernels: bool, kinds: Kinds, least: list[int], batches: list[Any], at_once: bool = False
-) -> tuple[Any, ...]:
-    """What crosses the links, what clients get, what is acknowledged, and what brokers have counted. ``at_once`` says
-    that all brokers publish before any of their events arrives."""
+def begun(kinds: Kinds, least: list[int], kernels: bool = True) -> tuple[Net, list[Client]]:
+    """Brokers that use the plan, with a client each."""
     subscriptions = {CLIENT + b: [(b + 1, f"price > {least[b]}", False)] for b in range(len(RING))}
     who = Who({f"c{b}": CLIENT + b for b in range(len(RING))}, subscriptions)
     net = Net(places_in(shares(kinds, least)), who, kernels=kernels, types={"price": "number"})
@@ -78,6 +78,15 @@ def outcome(
     for b, client in enumerate(clients):
         client.subscribe(f"#?price > {least[b]}", qos=1)
     net.settle()
+    return net, clients
+
+
+def outcome(
+    kernels: bool, kinds: Kinds, least: list[int], batches: list[Any], at_once: bool = False
+) -> tuple[Any, ...]:
+    """What crosses the links, what clients get, what is acknowledged, and what brokers have counted. ``at_once`` says
+    that all brokers publish before any of their events arrives."""
+    net, clients = begun(kinds, least, kernels)
     number = 0
     for broker, events in batches:
         data = b""
@@ -158,10 +167,54 @@ def test_steered_frames_of_several_neighbours_are_handled_as_one(monkeypatch: py
         return done
 
     carry_between_two()
-    before = {kernel: len(kernel.signatures) for kernel in (take_hop, forward, decide)}
+    kernels: list[Any] = [take_hop, forward, decide]
+    before = [len(kernel.signatures) for kernel in kernels]
     monkeypatch.setattr(Fast, "followed", followed)
     batches = [(broker, [(2, 0)]) for broker in (1, 4)]
     _, got, _ = outcome(True, [(STEINER, False)] * 3, [1, 99, 99, 99, 99], batches, True)
     assert handled == [2]
     assert got[0][0] == [[b"1", b"2"], []]
-    assert {kernel: len(kernel.signatures) for kernel in before} == before  # none has to be compiled for that
+    assert [len(kernel.signatures) for kernel in kernels] == before  # none has to be compiled for that
+
+
+def with_two_frames(events: int) -> Net:
+    """Two neighbours of the first broker have each sent it a frame of so many steered events."""
+    net, clients = begun([(STEINER, False)] * 3, [1, 99, 99, 99, 99])
+    data = encode(Publish("t", b"", properties={"user_properties": [("price", "2")]}))
+    for broker in (1, 4):
+        net.brokers[broker].deliver(clients[broker].link, events * data)
+        net.step(broker)
+        net.carry(broker, 0)
+    return net
+
+
+def test_joined_frames_are_no_more_work_than_a_turn_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fabric, "FASTER", 1)
+    there = with_two_frames(3).brokers[0].fabric
+    assert [len(there._inbox), there.run(4), len(there._inbox)] == [2, True, 1]
+    there.run(4)
+    assert not there._inbox
+
+
+def test_an_error_while_joined_frames_are_handled_is_said_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, said = with_two_frames(1).brokers[0].fabric, list[int]()
+    there.on_error = lambda neighbour, error: said.append(neighbour.peer)
+
+    def fails(self: Fast, events: Events) -> bool:
+        raise LinkError("no")
+
+    monkeypatch.setattr(Fast, "followed", fails)
+    there.run(100)
+    assert (said, there.lost, len(there._inbox)) == ([1, 4], 2, 0)
+
+
+def test_frames_that_kernels_refuse_together_have_their_turns_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, asked = with_two_frames(1).brokers[0].fabric, list[int]()
+
+    def refuses(self: Fast, events: Events) -> bool:
+        asked.append(len(events))
+        return False
+
+    monkeypatch.setattr(Fast, "followed", refuses)
+    there.run(100)
+    assert (asked, there.lost, len(there._inbox)) == ([2], 0, 0)

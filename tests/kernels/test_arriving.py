@@ -88,3 +88,14 @@ def test_filters_grow_where_that_is_cheaper_than_the_moves_that_make_room() -> N
         chains, out = arriving.chains_of_few(ground, items, state)
         arriving.arrive(ground, items, state, chains, out, 2, home_for(items, price))
         assert state.leaf.tolist() == expected
+
+
+def test_a_leaf_that_has_too_many_sends_all_of_these_on_which_costs_as_much() -> None:
+    """Three are at the first leaf, which has room for one; the second would have to grow by 15."""
+    for price, expected in ((4.0, [2, 2, 2, 0]), (6.0, [0, 0, 0, 1])):
+        ground = ground_of(1, 1, 9)._replace(words=np.array([[3], [5], [4]], np.uint64))
+        items = Items(np.full(4, WIDE), np.array([1, 1, 1, 0]), np.ones(4, np.int64))
+        state = state_of(filters_of(ground, [[WIDE], [NARROW], [WIDE]]), [0, 0, 0, NONE])
+        chains, out = arriving.chains_of_few(ground, items, state)
+        arriving.arrive(ground, items, state, chains, out, 3, home_for(items, price))
+        assert state.leaf.tolist() == expected

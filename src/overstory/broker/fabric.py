@@ -59,6 +59,7 @@ from overstory.wire.frames import (
 )
 from overstory.wire.handshake import Known
 
+FAULTS = LinkError, RoutingError, ProtocolError  # what is wrong with a frame
 TOGETHER = 16  # frames of steered events that are handled as one, at most
 FASTER = 20  # times that kernels are, when turns are divided
 FILED = 500  # entries that one turn files
@@ -141,6 +142,7 @@ class Fabric:
         self._outbox: dict[int, list[Any]] = {}  # of each neighbour: messages and bundles of events, in order
         self._inbox: deque[tuple[Neighbour, int, Raw]] = deque()
         self._said: deque[Any] = deque()  # the control messages that are left of the first frame there
+        self._refused = 0  # frames of steered events that kernels do not handle together
         self._unfiled = False  # entries of the forwarding table wait to be filed
         self.epochs = Epochs(self)
         self.on |= self.epochs.on
@@ -252,20 +254,19 @@ class Fabric:
         """Handles so many of the frames that wait, and some long work of the router. Returns whether any is left."""
         self.preparing.run()
         while self._inbox and most > 0:
-            if followed := self._follow_together():
+            if followed := self._follow_together(most):
                 most -= followed
                 continue
             neighbour, _, raw = self._inbox[0]
             try:
                 most -= self._handle(neighbour, raw, most)
-            except (LinkError, RoutingError, ProtocolError) as error:
-                self.lost += raw.kind == EVENTS
+            except FAULTS as error:
                 self._said.clear()
-                if self.on_error is not None:
-                    self.on_error(neighbour, error if isinstance(error, LinkError) else LinkError(str(error)))
+                self._failed(1, error)
             if self._said:
                 break  # the rest of the frame has its turn later
             self._done()
+            self._refused = max(self._refused - 1, 0)
         self.state.file()
         to_try = bool(self.stranding) and self.stranding.try_again(self.state.now)
         return self._file_some() or bool(self._inbox) or self.preparing.has_more or to_try
@@ -276,30 +277,38 @@ class Fabric:
         if incarnation == neighbour.incarnation:
             neighbour.done(raw.number, len(raw.body))
 
-    def _follow_together(self) -> int:
+    def _failed(self, frames: int, error: Exception) -> None:
+        """The first frames that wait could not be handled."""
+        for neighbour, _, raw in islice(self._inbox, frames):
+            self.lost += raw.kind == EVENTS
+            if self.on_error is not None:
+                self.on_error(neighbour, error if isinstance(error, LinkError) else LinkError(str(error)))
+
+    def _follow_together(self, most: int) -> int:
         """Handles the first frames that wait as one, if all have steered events and kernels can: each has few events,
-        and most of its work does not depend on how many. Returns how much work it was; 0 if nothing was done."""
-        if self.fast is None or not self.fast.follows or self._said:
+        and most of its work does not depend on how many. Returns how much work it was, about ``most`` at most; 0 if
+        nothing was done. Where kernels refuse, none of these frames is tried together with others again."""
+        if self._said or self._refused or self.fast is None or not self.fast.follows:
             return 0
-        parts = list[Events]()
+        parts, active, work = list[Events](), self.epochs.active, 0
         for _, _, raw in islice(self._inbox, TOGETHER):
-            part = _read_steered(raw)
-            if (
-                part is None
-                or part.epoch != self.epochs.active
-                or not self._everyone.issuperset(distinct(part.entries))
-            ):
+            part = _read_steered(raw) if work < most else None
+            if part is None or part.epoch != active or not self._everyone.issuperset(distinct(part.entries)):
                 break
             parts.append(part)
+            work += len(part) // FASTER + 1
         if len(parts) < 2:
             return 0
-        events = joined_events(parts)
-        if not self.fast.followed(events):
-            return 0
-        self.epochs.frames[events.epoch] = self.epochs.frames.get(events.epoch, 0) + len(parts)
+        try:
+            if not self.fast.followed(joined_events(parts)):
+                self._refused = len(parts)
+                return 0
+        except FAULTS as error:
+            self._failed(len(parts), error)
+        self.epochs.frames[active] = self.epochs.frames.get(active, 0) + len(parts)
         for _ in parts:
             self._done()
-        return len(events) // FASTER + len(parts)
+        return work
 
     def _file_some(self) -> bool:
         """Goes on with filing entries, once no others are under way. After the start they are many, and an event that
@@ -525,14 +534,17 @@ class Fabric:
 
 
 def _read_steered(raw: Raw) -> Events | None:
-    """The events of a frame of steered events that acknowledges nothing; None if it is another one, or is wrong."""
+    """The events of a frame that may be handled with others: of QoS 0, each in one steered flow. None if it is another
+    one, or is wrong."""
     if raw.kind != EVENTS:
         return None
     try:
         events = decode_events(raw.body)
     except LinkError:  # which is said when the frame has its turn alone
         return None
-    return None if events.steering is None or events.acknowledged else events
+    if events.steering is None or events.acknowledged or events.marks.any() or (events.steering.counts != 1).any():
+        return None
+    return events
 
 
 def _entries_of(message: Any) -> int:

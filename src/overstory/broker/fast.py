@@ -63,7 +63,9 @@ class Fast:
     def follows(self) -> bool:
         """Whether steered events may come that kernels send on."""
         state = self.state.router.state
-        return state.active is not None and state.epochs[state.active].steered.is_plain
+        if state.active is None or not state.epochs[state.active].steered.is_plain:
+            return False
+        return self.can_decide and not self.state.takers
 
     def _know(self, brokers: Iterable[int]) -> None:
         """Gives slots to brokers that have none yet."""

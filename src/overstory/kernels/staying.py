@@ -191,14 +191,14 @@ def _cheapest_near(
     """Of the open leaves the one where an item costs least, NONE if that is more than ``most``; and the work. Of leaves
     that are as good it is the one whose filter weighs least."""
     rectangle, weights = items.rectangle[item], state.filters.weights
-    box, move = ground.rectangles[rectangle], home.price * items.size[item]
+    box = ground.rectangles[rectangle]
     best, least, lightest, work, costs, known = NONE, most, np.inf, 0, home.prices.costs, home.prices.known
     for word in range(len(chains.open)):
         bits = ground.words[items.which[item], word] & chains.open[word] & state.covered[rectangle, word]
         while bits:
             leaf = WORD * word + lowest(bits)
             bits &= bits - np.uint64(1)
-            cost = move * (_steps(chains, leaf) + (home.leaf[item] != NONE and home.leaf[item] != leaf))
+            cost = home.price * _moved(ground, items, state, chains, home, item, leaf)
             if cost < least or (cost == least and weights[leaf] < lightest):
                 best, least, lightest = leaf, cost, weights[leaf]
     for word in range(len(chains.open)):
@@ -206,7 +206,7 @@ def _cheapest_near(
         while bits:
             leaf = WORD * word + lowest(bits)
             bits &= bits - np.uint64(1)
-            moves = move * (_steps(chains, leaf) + (home.leaf[item] != NONE and home.leaf[item] != leaf))
+            moves = home.price * _moved(ground, items, state, chains, home, item, leaf)
             if moves >= least or (known[leaf] == AT_LEAST and moves + costs[leaf] >= least):
                 continue
             if known[leaf] != EXACT:
@@ -223,10 +223,14 @@ def _cheapest_near(
 
 
 @borrowing
-def _steps(chains: Chains, leaf: int) -> int:
-    """The moves of the chain that makes room at an open leaf."""
-    steps = 0
+def _moved(ground: Ground, items: Items, state: State, chains: Chains, home: Home, item: int, leaf: int) -> int:
+    """The subscribers that move if an item goes to an open leaf: its own, if that is not its home, and those of the
+    chain that makes room. Of a leaf that has more than its capacity all that is too much is sent on."""
+    more, steps = items.size[item], 0
+    moved = more if home.leaf[item] != NONE and home.leaf[item] != leaf else 0
     while chains.next[leaf] >= 0 and steps < len(chains.next):
+        more = max(state.load[leaf] + more - ground.capacity[leaf], 0)
+        moved += more
         leaf = chains.next[leaf]
         steps += 1
-    return steps
+    return moved

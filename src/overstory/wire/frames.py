@@ -401,7 +401,9 @@ def joined_events(parts: Sequence[Events]) -> Events:
     if any(part.steering is not None for part in parts):
         headers = [part.steering or _no_headers(len(part)) for part in parts]
         counts, flows, lengths = (np.concatenate([one[field] for one in headers]) for field in range(3))
-        data = np.frombuffer(b"".join(one.data for one in headers), np.uint8)  # of the type that comes from the wire
+        data = np.frombuffer(
+            b"".join(one.data.tobytes() for one in headers), np.uint8
+        )  # of the type that comes from the wire
         steering = Steering(counts, flows, lengths, data)
     columns = ("sizes", "marks", "ids", "publishers", "entries")
     sizes, marks, ids, publishers, entries = (

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from overstory.errors import UsageError
 from overstory.lab.subscribers import Subscribers
 from overstory.planners.assignment import online
 from overstory.planners.assignment.online import Online, part_of
@@ -55,3 +56,20 @@ def test_arrivals_and_departures(what: Subscribers, monkeypatch: pytest.MonkeyPa
     assert running.moves_percentile(1.0) == max(running.moves_by_change)
     fresh = search(part_of(whole, np.array(here)), 1, 2)
     assert running.cost <= 1.15 * bandwidth(whole, fresh.filters)
+
+
+def test_everybody_may_leave_and_come_again_but_nobody_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online, "EVERY", 10)
+    monkeypatch.setattr(online, "BUDGET", 1 << 12)
+    whole = problem(SMALL)
+    running = Online(whole, np.full(len(whole.clients), -1), search(whole, 1, 1).filters)
+    for one in range(10):
+        running.arrive(one)
+    with pytest.raises(UsageError, match="subscriber 3 is there already"):
+        running.arrive(3)
+    for one in range(10):
+        running.depart(one)
+    with pytest.raises(UsageError, match="subscriber 3 is not there"):
+        running.depart(3)
+    check(running, whole, np.array([], np.int64))
+    assert running.statistics.arrivals == running.statistics.departures == 10

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overstory.errors import UsageError
 from overstory.kernels import arriving
 from overstory.kernels.chaining import STEPS, cover
 from overstory.kernels.enlarging import Filters, grown_for
@@ -32,7 +33,7 @@ from overstory.planners.assignment.search import reach_of, state_of
 EVERY = 1000  # changes after which what was earned is spent
 BUDGET = 16 << 21  # work of the search each time
 FOR_ARRIVALS = 0.3  # of the moves of the next changes, which the search leaves
-FIRST_PRICE = 2e-6  # of a move at first, relative to the cost of the plan
+FIRST_PRICE, LEAST_PRICE = 2e-6, 1e-7  # of a move, relative to the cost of the plan: at first, and at any time
 STEEPER = 1.25  # times the price, or less, after each search
 NEVER = 1e300  # the price of moves that have not been earned
 
@@ -73,7 +74,9 @@ class Online:
         return bandwidth(self.problem, self.state.filters)
 
     def arrive(self, one: int) -> int:
-        """Returns how many others were moved."""
+        """Returns how many others were moved. Raises a ``UsageError`` if the subscriber is there."""
+        if self.state.leaf[one] != NONE:
+            raise UsageError(f"subscriber {one} is there already")
         price = self.price if self.earned >= STEPS else NEVER
         home = self.homeless._replace(price=price)
         moves = int(arriving.arrive(self.ground, self.items, self.state, self.chains, self.out, one, home))
@@ -93,6 +96,9 @@ class Online:
         return moves
 
     def depart(self, one: int) -> None:
+        """Raises a ``UsageError`` if the subscriber is not there."""
+        if self.state.leaf[one] == NONE:
+            raise UsageError(f"subscriber {one} is not there")
         leaf, rectangle = int(self.state.leaf[one]), int(self.problem.rectangle[one])
         arriving.depart(self.items, self.state, self.chains, one)
         if self._at_an_edge(leaf, rectangle) and not (self._wanted(leaf) == rectangle).any():
@@ -141,6 +147,8 @@ class Online:
     def _spend(self) -> int:
         """The search, with as many moves as have been earned. Returns how many it made."""
         here = np.flatnonzero(self.state.leaf >= 0)
+        if not len(here):
+            return 0
         part, leaf = part_of(self.problem, here), self.state.leaf[here]
         filters, groups = fitted(part, leaf, self.state.filters), grouped(part, leaf)
         state = state_of(part, groups.items, groups.leaf, filters)
@@ -148,7 +156,8 @@ class Online:
         most = max(self.earned - int(FOR_ARRIVALS * EVERY), 0)
         home = home_of(groups.leaf.copy(), filters, len(part.fair), self.price, most)
         _, moved = improve_near(roomy, self.reach, groups.items, state, home, BUDGET, self.changes)
-        self.price *= STEEPER if moved > most // 2 else 1 / STEEPER
+        self.price *= STEEPER if moved > most // 2 or not most else 1 / STEEPER
+        self.price = max(self.price, LEAST_PRICE * self.cost)
         self.earned -= int(moved)
         self.statistics = self.statistics._replace(moves=self.statistics.moves + int(moved))
         whole = self.state.leaf.copy()
