@@ -48,7 +48,7 @@ ENOUGH = 2e-4  # of the cost: rounds that save less are the last
 FLOWING = 2_000_000  # pairs of a user and a broker, up to which the minimum-cost flow of access is a start
 SAMPLES = 8  # numbers of open brokers that are tried
 HOT, COLD = 0.25, 0.02  # temperatures, relative to the mean cost of a user
-HEATED, MOST_PASSES = 60_000_000, 2000  # pairs of a user and a broker that annealing looks at, and passes, at most;
+HEATED, MOST_PASSES = 90_000_000, 2000  # pairs of a user and a broker that annealing looks at, and passes, at most;
 # both are times the effort
 PAIR, USUAL = 15, 25  # the work of a pair, in channels that its user wants; and with those of a usual user
 PENALTIES = 0.3, 3.0  # of a byte above a capacity, relative to the mean cost of a byte: at first, and at last
