@@ -110,7 +110,8 @@ class Steps:
         for row, client in enumerate(clients.tolist()):
             for at, broker in enumerate(ids.tolist()):
                 toll = links.down(np.array([client]), np.array([broker]))
-                needed = toll.prices[0] if by == "price" else toll.delays[0] + (0.0 if before is None else before[at])
+                whole = np.rint(1000 * toll.delays[0]) + (0.0 if before is None else np.rint(1000 * before[at]))
+                needed = toll.prices[0] if by == "price" else whole / 1000
                 if needed <= (np.inf if limit is None else limit) and is_linked(scenario, client, broker):
                     words[row, at // 64] |= np.uint64(1 << at % 64)
         return Candidates(clients, words)

@@ -24,6 +24,7 @@ from overstory.lab.event_points import points_in
 from overstory.lab.graphs import dice
 from overstory.lab.interests import REGIONS, SIDE, Interests, broad_and_narrow, google_groups, hotspots, rss
 from overstory.lab.latency_matrix import embedded, misjudged, read_matrix
+from overstory.model.delays import MICRO
 from overstory.model.network import Floats, Ints
 from overstory.model.scenario import write_scenario
 from overstory.model.settings import Access, Limits, Settings
@@ -33,7 +34,8 @@ from overstory.planners.assignment.balancing import Truths, least_load_factor
 DIMENSIONS, LOCATIONS = 5, 1000
 FAR, SPREAD = 100.0, 16.0  # of the regions from the publisher, and of a region in each dimension, in milliseconds
 MOST_ROWS = 4_000_000  # of links between clients and brokers
-MICRO = 1e-6  # milliseconds; the meter counts delays in whole ones of these
+STEP = 1e-6  # milliseconds: what subscribers allow is a multiple of it
+ROUNDED = 4 * 0.5 / MICRO  # milliseconds: by how much delays are rounded up, on four links, at most
 KINDS = ("google-groups", "rss", "hotspots", "broad-and-narrow")
 LOADS = {
     "google-groups": (1.5, 1.8),
@@ -205,8 +207,8 @@ def _latest(tree: Tree, last: Floats, delay: float) -> tuple[Floats, Truths, Int
     ``last`` is by location and leaf."""
     leaves = tree.leaves
     far = tree.before[leaves] + last
-    latest = np.ceil((1 + delay) * far.min(axis=1) / MICRO) * MICRO
-    return latest, far + 4 * MICRO <= latest[:, None], leaves[last.argmin(axis=1)]
+    latest = np.ceil((1 + delay) * far.min(axis=1) / STEP) * STEP
+    return latest, far + ROUNDED <= latest[:, None], leaves[last.argmin(axis=1)]
 
 
 def _least_factor(interests: Interests, reach: Truths, tree: Tree) -> float:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from overstory.errors import UsageError
 from overstory.model.access import ClientLinks, access_of
+from overstory.model.delays import MICRO, in_micros
 from overstory.model.scenario import Scenario
 from overstory.pipeline.session import spark_path
 
@@ -100,11 +101,12 @@ def words_of(reach: Reach, clients: Ints, limits: Floats) -> Words:
     """The bit masks of the brokers in reach, worked out for one block of clients after the other."""
     width = -(-len(reach.brokers) // WORD)
     found = np.zeros((len(clients), width), np.uint64)
+    before = in_micros(reach.before)
     block = max(1, PAIRS_AT_ONCE // len(reach.brokers))
     for start in range(0, len(clients), block):
         some = clients[start : start + block]
         toll = reach.links.down(some[:, None], reach.brokers)
-        numbers = toll.prices if reach.by == PRICE else reach.before + toll.delays
+        numbers = toll.prices if reach.by == PRICE else (before + in_micros(toll.delays)) / MICRO
         near = numbers <= limits[start : start + block, None]
         if reach.only_known:
             first = _pairs(reach.links.ids, some, len(reach.brokers))

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from overstory.filters import parse_filter
 from overstory.kernels.metering import Totals
+from overstory.model.delays import MICRO, in_micros
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
-from overstory.pipeline.rules import MICRO, Metered
+from overstory.pipeline.rules import Metered
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -89,7 +90,7 @@ def _late(scenario: Scenario, known: Metered, totals: Totals) -> Iterator[str]:
     limit = scenario.settings.limits.delay
     allowed = _allowed(scenario, known.clients)
     got = totals.group_copies.sum(axis=0)[known.client_group] > 0
-    last = np.rint(known.down.delays * MICRO).astype(np.int64)
+    last = in_micros(known.down.delays).astype(np.int64)
     delay = (totals.group_latest[known.client_group] + last) / MICRO
     late = np.flatnonzero(got & (delay > allowed))
     if not len(late):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from overstory.kernels.metering import EVERY, NONE, Rules
 from overstory.kernels.steering import NUMBER_BITS
 from overstory.model.access import Toll, access_of
+from overstory.model.delays import in_micros
 from overstory.model.plan import EVERYTHING, Plan
 from overstory.model.scenario import Scenario
 from overstory.pipeline.forest import forest_of
@@ -21,7 +22,6 @@ from overstory.pipeline.steered import Steering, steering_of
 from overstory.routing.written_out import written_out
 
 Ints = NDArray[np.int64]
-MICRO = 1000  # in a millisecond; delays are summed as integers, so that no sum depends on its order
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def _rules(given: Numbered, groups: Groups, publishers: Ints, up: Toll) -> Rules
         group_size=groups.size,
         publisher_broker=network.positions(given.broker_of(publishers)),
         publisher_group=looked_up(publishers, groups.clients, groups.of_client),
-        publisher_delay=_micro(up.delays),
+        publisher_delay=in_micros(up.delays).astype(np.int64),
         flow_events=np.array(flow_events, np.int64),
         **_for_everyone(given, np.array(flow_events, np.int64)),
         flow_watched=np.unique(given.rows[0]),
@@ -101,7 +101,7 @@ def _rules(given: Numbered, groups: Groups, publishers: Ints, up: Toll) -> Rules
         **access,
         link_source=network.sources,
         link_target=network.targets,
-        link_delay=_micro(network.delays),
+        link_delay=in_micros(network.delays).astype(np.int64),
         coalesce=np.array([given.scenario.settings.coalesce]),
         headers=np.array([given.scenario.settings.headers]),
         flow_number_bits=np.where(given.ordered, NUMBER_BITS, 0),
@@ -132,7 +132,3 @@ def _summaries(given: Numbered) -> dict[str, NDArray[Any]]:
         "summary_broker": broker,
         "has_summary": has_summary,
     }
-
-
-def _micro(delays: NDArray[np.float64]) -> Ints:
-    return np.rint(delays * MICRO).astype(np.int64)

@@ -24,6 +24,7 @@ from overstory.kernels.metering import (
     empty_totals,
 )
 from overstory.kernels.travel import travel
+from overstory.model.delays import MICRO, in_micros
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 from overstory.model.scorecard import Scorecard, Traffic
@@ -35,7 +36,7 @@ from overstory.pipeline.flood import flood_cost
 from overstory.pipeline.limits import measured
 from overstory.pipeline.match import FIT, HELD_OUT
 from overstory.pipeline.rows import alike_together, in_large_batches, rows_of
-from overstory.pipeline.rules import MICRO, Metered
+from overstory.pipeline.rules import Metered
 from overstory.pipeline.shipping import arrived, shipped
 from overstory.pipeline.steered import Steering, trees_of
 
@@ -202,7 +203,7 @@ def _delays(metered: Metered, totals: Totals) -> tuple[float, float]:
     total = int((copies * metered.rules.group_size).sum())
     if not total:
         return 0.0, 0.0
-    last = np.rint(metered.down.delays * MICRO).astype(np.int64)
+    last = in_micros(metered.down.delays).astype(np.int64)
     per_client = totals.group_delay[metered.client_group] + copies[metered.client_group] * last
     got = copies[metered.client_group] > 0
     longest = (totals.group_latest[metered.client_group] + last)[got].max()

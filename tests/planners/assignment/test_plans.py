@@ -1,14 +1,23 @@
 """Every planner of assignment gives lawful plans; those that promise to keep the limits do, by the meter."""
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from overstory.errors import UsageError
 from overstory.filters import parse_filter
 from overstory.lab.subscribers import Subscribers
-from overstory.model.plan import Plan, Value
+from overstory.model.plan import Header, Plan, Value
+from overstory.model.scenario import Scenario
+from overstory.model.tables import PLAN_TABLES
+from overstory.pipeline.workbench import Workbench
+from overstory.planners import defaults
 from overstory.planners.assignment.blind import last_hops
+from overstory.planners.assignment.filters import fitted
 from overstory.planners.assignment.listing import LISTED
+from overstory.planners.assignment.outcome import decision_of
 from tests.planners.assignment.worlds import HOTSPOTS, LEVELS, RSS, SMALL, leaves_of, planned, problem, world
 
 QUICK: dict[str, dict[str, Value]] = {"assignment-search": {"effort": 1}}
@@ -114,3 +123,43 @@ def test_processing_at_brokers_counts_as_delay() -> None:
     plan, card = planned("gr-star", slow, {"residual": True})
     assert card.exceeded == ()
     assert plan.filters.num_rows > 0
+
+
+def test_who_is_in_time_is_so_by_the_meter_too() -> None:
+    """Everybody allows just what the way by one leaf takes: as links are rounded to microseconds, some are late."""
+    scenario, _ = world(LEVELS)
+    mine = problem(LEVELS)
+    draw = np.random.default_rng(3)
+    leaf = np.array([draw.choice(np.flatnonzero(mine.mask[which])) for which in mine.which])
+    tree, ways = mine.brokers, last_hops(scenario, mine)[np.arange(len(leaf)), leaf]
+    for node in (leaf, tree.parent[leaf]):
+        above = np.where(tree.parent[node] < 0, tree.root, tree.nodes[tree.parent[node]])
+        below = np.maximum(node, 0)
+        link = scenario.network.link_between(above, tree.nodes[below])
+        ways = ways + np.where(node >= 0, scenario.network.delays[link], 0.0)
+    rows = np.searchsorted(scenario.clients["id"].to_numpy(), mine.clients)
+    latest = np.full(scenario.clients.num_rows, np.inf)
+    latest[rows] = ways
+    found = Workbench(allowing(scenario, latest)).candidates(allowing(scenario, latest), None, tree.before).words
+    position = tree.leaves[leaf]
+    in_time = (found[rows, position // 64] >> (position % 64).astype(np.uint64) & np.uint64(1)).astype(bool)
+    assert 0 < in_time.sum() < len(in_time)
+
+    tables = decision_of(scenario, defaults.tables(scenario), mine, leaf, fitted(mine, leaf))
+    plan = Plan.of(Header("", ""), {name: PLAN_TABLES[name].completed(table) for name, table in tables.items()})
+
+    def late(whom: np.ndarray) -> list[str]:
+        """What the meter says if only these allow no more than that."""
+        some = latest.copy()
+        some[rows[~whom]] = np.inf
+        exceeded = Workbench(allowing(scenario, some)).score(plan).exceeded
+        return [one for one in exceeded if one.startswith("delay")]
+
+    assert late(in_time) == []
+    assert late(~in_time) == late(np.ones(len(in_time), bool)) != []
+
+
+def allowing(scenario: Scenario, latest: np.ndarray) -> Scenario:
+    """The scenario with other limits of its clients."""
+    place = scenario.clients.column_names.index("latest")
+    return replace(scenario, clients=scenario.clients.set_column(place, "latest", pa.array(latest)))

@@ -27,7 +27,6 @@ from overstory.planners.steps import Steps
 
 Words = NDArray[np.uint64]
 Truths = NDArray[np.bool_]
-ROUNDING = 1e-6  # milliseconds for each link of a way, which the meter rounds
 USUAL_BOXES = 3
 CLIENTS_AT_ONCE = 1 << 14
 TOLERATED = 1e-6  # of the sum of shares, which are rounded
@@ -155,8 +154,8 @@ def _wants(scenario: Scenario, pipeline: Steps) -> tuple[Ints, Ints, EventSpace]
 
 def _in_time(scenario: Scenario, pipeline: Steps, brokers: Brokers, last_hop: Value, more_time: float) -> Words:
     """By client: the leaves through which events reach it in time, as bits."""
-    before = brokers.before + ROUNDING * (brokers.hops + 1) - more_time
-    found = pipeline.candidates(scenario, limit=scenario.settings.limits.delay, before=before)
+    limit = scenario.settings.limits.delay
+    found = pipeline.candidates(scenario, limit=limit, before=brokers.before - more_time)
     words = _columns(found.words, brokers.leaves)
     if isinstance(last_hop, bool) or not isinstance(last_hop, int | float) or last_hop < 0:
         raise UsageError(f"last_hop={last_hop}: it is a number of milliseconds, 0 for no limit")

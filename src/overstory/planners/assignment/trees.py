@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from overstory.errors import UsageError
+from overstory.model.access import access_of
+from overstory.model.delays import MICRO, in_micros
 from overstory.model.network import Floats, Ints, Network
 from overstory.model.scenario import Scenario
 from overstory.planners.steps import Steps
@@ -22,7 +24,7 @@ class Brokers(NamedTuple):
     prices: Floats  # by node: of a byte on the link to it
     leaves: Ints  # positions of the leaves, which are the first nodes
     leaf_of: Ints  # by position: the number of the leaf, -1 if it is none
-    before: Floats  # by position: milliseconds from the root
+    before: Floats  # by position: milliseconds from the publishers, as the meter counts them
     hops: Ints  # by position: links from the root
 
 
@@ -35,8 +37,9 @@ def brokers_of(scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table]
     if (links < 0).any():
         raise UsageError(f"there is no link from the publishers' side to broker {network.ids[below[links < 0][0]]}")
     before, hops, prices = np.zeros(len(network)), np.zeros(len(network), np.int64), np.zeros(len(network))
+    before[root] = _uplink(scenario, pipeline, int(network.ids[root]))
     for broker, link in zip(below.tolist(), links.tolist(), strict=True):
-        before[broker] = before[parent[broker]] + network.delays[link]
+        before[broker] = before[parent[broker]] + in_micros(network.delays[link])
         hops[broker], prices[broker] = hops[parent[broker]] + 1, network.prices[link]
     inner = np.zeros(len(network), bool)
     inner[parent[below]] = True
@@ -46,7 +49,14 @@ def brokers_of(scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table]
     number[nodes] = np.arange(len(nodes))
     leaf_of = np.where(number < len(leaves), number, -1)
     above = np.where(parent[nodes] == root, -1, number[parent[nodes]])
-    return Brokers(network, root, nodes, above, prices[nodes], leaves, leaf_of, before, hops)
+    return Brokers(network, root, nodes, above, prices[nodes], leaves, leaf_of, before / MICRO, hops)
+
+
+def _uplink(scenario: Scenario, pipeline: Steps, root: int) -> float:
+    """The longest way of an event to the root, in microseconds."""
+    publishers = pipeline.publishers(scenario)
+    delays = access_of(scenario).up(publishers, np.full(len(publishers), root)).delays
+    return float(in_micros(delays).max(initial=0.0))
 
 
 def _root(scenario: Scenario, pipeline: Steps, base: Mapping[str, pa.Table]) -> int:
