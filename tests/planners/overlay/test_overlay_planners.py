@@ -113,12 +113,12 @@ def test_exact_is_below_everything_and_search_near_it(small: list[Instance]) -> 
 
 
 def test_annealing_works_longer_with_more_effort_and_less_on_larger_instances() -> None:
-    assert passes_for(100_000, 10, 1) == 900
-    assert passes_for(100_000, 10, 4) == 3600
-    assert passes_for(1_000_000, 10, 1) == 90
-    assert passes_for(100_000, 110, 1) == 180
-    assert passes_for(0, 0, 3) == 6000
-    assert passes_for(100_000_000, 10, 1) == 0
+    assert passes_for(1_000, 100, 10, 1) == 900
+    assert passes_for(1_000, 100, 110, 4) == 714
+    assert passes_for(10_000, 100, 10, 1) == 90
+    assert passes_for(1_000, 20, 50, 1) == 200
+    assert passes_for(0, 5, 0, 3) == 600
+    assert passes_for(10_000_000, 100, 10, 1) == 0
 
 
 @pytest.mark.parametrize("effort", [0, -1, 1.5, True, "much"])

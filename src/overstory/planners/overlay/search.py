@@ -48,9 +48,9 @@ ENOUGH = 2e-4  # of the cost: rounds that save less are the last
 FLOWING = 2_000_000  # pairs of a user and a broker, up to which the minimum-cost flow of access is a start
 SAMPLES = 8  # numbers of open brokers that are tried
 HOT, COLD = 0.25, 0.02  # temperatures, relative to the mean cost of a user
-HEATED, MOST_PASSES = 90_000_000, 2000  # pairs of a user and a broker that annealing looks at, and passes, at most;
-# both are times the effort
-PAIR, USUAL = 15, 25  # the work of a pair, in channels that its user wants; and with those of a usual user
+HEATED = 4_100_000_000  # the work of annealing, at most: times the effort, as are the passes
+OF_BROKER, OF_WANT = 27, 84  # the work of a user's broker, and of a channel that it wants; that of a pair of both is 1
+PASSES, LEAST_PASSES = 9, 200  # for each broker within reach, which is where a user may go; and where these are few
 PENALTIES = 0.3, 3.0  # of a byte above a capacity, relative to the mean cost of a byte: at first, and at last
 ANNEALING, DRAWS = "annealing", 9973  # the name of what it finds, and draws of each pass, which users go around in
 
@@ -99,11 +99,11 @@ def check_effort(effort: object) -> int:
     return effort
 
 
-def passes_for(pairs: int, wanted: float, effort: int) -> int:
-    """How often annealing looks at every user, where there are so many pairs of a user and a broker within reach, and a
-    user wants so many channels."""
-    work = max(pairs, 1) * (PAIR + wanted) / USUAL
-    return min(int(HEATED * effort / work), MOST_PASSES * effort)
+def passes_for(users: int, brokers: int, wanted: float, effort: int) -> int:
+    """How often annealing looks at every user, where so many brokers are within reach of each, and it wants so many
+    channels."""
+    work = users * (OF_BROKER * brokers + wanted * (OF_WANT + brokers))
+    return min(int(HEATED * effort / max(work, 1)), effort * max(PASSES * brokers, LEAST_PASSES))
 
 
 def searched(instance: Instance, rounds: int, seed: int, effort: int = 1) -> Found:
@@ -111,8 +111,8 @@ def searched(instance: Instance, rounds: int, seed: int, effort: int = 1) -> Fou
     given = with_steiner_ratio(instance, packed(instance))
     best, name, tried = _best_start(instance, given, draw, seed)
     costs, states = {}, {name: best}
-    wanted = instance.traffic.pins / max(len(instance.traffic.users), 1)
-    passes = passes_for(given.brokers.size, wanted, effort)
+    users, brokers = given.brokers.shape
+    passes = passes_for(users, brokers, instance.traffic.pins / max(users, 1), effort)
     if passes > 1:
         states[ANNEALING] = annealed(instance, best, draw, passes)
     for which, state in states.items():
