@@ -32,3 +32,24 @@ def test_differences_equal_recomputation(seed: int, users: int, brokers: int, ch
     loads = np.bincount(state.at, problem.demand, brokers)
     assert np.allclose(state.load, loads)
     assert np.array_equal(state.users, np.bincount(state.at, minlength=brokers))
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 4))
+def test_differences_where_few_brokers_are_within_reach(seed: int, channels: int) -> None:
+    whole = drawn(seed, 6, 12, channels)
+    problem = whole._replace(brokers=whole.brokers[:, :2].copy(), costs=whole.costs[:, :2].copy())
+    draw = np.random.default_rng(seed)
+    place = draw.integers(2, size=6)
+    rows = np.arange(6)
+    state = new_state(problem, problem.brokers[rows, place].astype(np.int64), problem.costs[rows, place])
+    found = np.empty(2)
+    for user in draw.integers(6, size=8).tolist():
+        before = cost_of(problem, state.at.tolist(), state.paid.tolist())
+        differences(state, user, found)
+        for at in range(2):
+            moved, pays = state.at.copy(), state.paid.copy()
+            moved[user], pays[user] = problem.brokers[user, at], problem.costs[user, at]
+            assert np.isclose(found[at], cost_of(problem, moved.tolist(), pays.tolist()) - before, atol=1e-9)
+        chosen = int(draw.integers(2))
+        move(state, user, int(problem.brokers[user, chosen]), float(problem.costs[user, chosen]))

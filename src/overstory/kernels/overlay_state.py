@@ -20,6 +20,8 @@ import numpy as np
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.nothing import NONE as NOBODY
 
+FEW_OF = 4  # times as many brokers as are within reach: then to go along all of them takes longer
+
 
 class Given(NamedTuple):
     """What does not change: the instance."""
@@ -403,8 +405,11 @@ def differences(state: State, user: int, found: Array) -> None:
 
 @kernel
 def _ways_of_sent(state: State, user: int) -> Array:
-    """By broker: what it costs to carry from there to the nearest brokers what a user sends and does not want."""
+    """By broker: what it costs to carry from there to the nearest brokers what a user sends and does not want. If few
+    brokers are within reach, only these and the user's own are told."""
     given, ways = state.given, state.desk.ways
+    brokers, here = given.brokers[user], state.at[user]
+    are_few = FEW_OF * len(brokers) < len(ways)
     ways[:] = 0.0
     wanted, end = given.want_offsets[given.kind[user]], given.want_offsets[given.kind[user] + 1]
     for i in range(given.send_offsets[user], given.send_offsets[user + 1]):
@@ -414,8 +419,14 @@ def _ways_of_sent(state: State, user: int) -> Array:
         if state.size[channel] == 0 or (wanted < end and given.wants[wanted] == channel):
             continue  # nobody wants it; or its own broker does, and this is told with what it wants
         first = state.first[channel]
-        for broker in range(len(ways)):
-            ways[broker] += rate * first[broker]
+        if are_few:
+            ways[here] += rate * first[here]
+            for broker in brokers:
+                if broker >= 0 and broker != here:
+                    ways[broker] += rate * first[broker]
+        else:
+            for broker in range(len(ways)):
+                ways[broker] += rate * first[broker]
     return ways
 
 
