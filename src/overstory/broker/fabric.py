@@ -288,6 +288,8 @@ class Fabric:
         """Handles the first frames that wait as one, if all have steered events and kernels can: each has few events,
         and most of its work does not depend on how many. Returns how much work it was, about ``most`` at most; 0 if
         nothing was done. Where kernels refuse, none of these frames is tried together with others again."""
+        if len(self._inbox) < 2 or self._inbox[1][2].kind != EVENTS:  # most often: a frame alone is read but once
+            return 0
         if self._said or self._refused or self.fast is None or not self.fast.follows:
             return 0
         parts, active, work = list[Events](), self.epochs.active, 0

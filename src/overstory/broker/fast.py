@@ -228,9 +228,9 @@ class Fast:
         return None if (frames["marks"] & JSON).any() else (data, frames, chunks)
 
     def followed(self, events: Events) -> bool:
-        """Handles steered events of the plan in use that have come in several frames. False if kernels cannot; nothing
-        has happened then."""
-        return self.can_decide and self._follow(events)
+        """Handles steered events of the plan in use that have come in several frames, if ``follows`` allows it. False if
+        kernels cannot; nothing has happened then."""
+        return self._follow(events)
 
     def _follow(self, events: Events) -> bool:
         """Sends events on as their headers say, and hands out those that stay here. False if the plain way has to."""
