@@ -228,8 +228,10 @@ class Fast:
         return None if (frames["marks"] & JSON).any() else (data, frames, chunks)
 
     def followed(self, events: Events) -> bool:
-        """Handles steered events of the plan in use that have come in several frames, if ``follows`` allows it. False if
-        kernels cannot; nothing has happened then."""
+        """Handles steered events of the plan in use that have come in several frames, if ``follows`` allows it.
+
+        False if kernels cannot; nothing has happened then.
+        """
         return self._follow(events)
 
     def _follow(self, events: Events) -> bool:
