@@ -108,6 +108,15 @@ async def coordinated(market: Scenario, network: Network, folder: Path) -> None:
         assert watched.predicted is not None
         assert 1 <= watched.predicted <= watched.measured  # a subscription was still late when the log was played
         assert b"overstory_cost_over_bound" in await brokers._request(brokers.url, "GET", "/metrics")
+        await rehearsal.crowd.subscribe(row["client"], [Wish(f"({row['filter']}) AND 1 = 1", False)])
+        await rehearsal.settle()
+        await coordinator.place()  # between the ends of two windows
+        assert (told[-1].window, told[-1].action, told[-1].numbers["placed"]) == (2, PLACE, 1)
+        await rehearsal.settle()
+        assert not [one for broker in (await brokers.late()).values() for one in broker.subscriptions]
+        decided = len(told)
+        await coordinator.place()
+        assert len(told) == decided  # nobody has come
         assert await coordinator.window() is None  # nothing was published since
         assert told[-1].reason == "nothing was sampled"
     finally:

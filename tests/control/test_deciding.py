@@ -10,6 +10,7 @@ from overstory.control.deciding import (
     APPLY,
     DAY,
     KEEP,
+    PLACE,
     PLAN,
     Change,
     Closed,
@@ -17,12 +18,15 @@ from overstory.control.deciding import (
     Estimate,
     Move,
     Past,
+    Placing,
     Proposal,
     Rules,
     Window,
+    barred_from_placing,
     drift_of,
     judge,
     look,
+    place,
     returning,
     staying,
 )
@@ -143,6 +147,21 @@ def test_a_plan_without_those_who_must_stay_is_not_refused_for_its_moves(
     left = [move for move in asked if move.client not in stay]
     assert not returning(left, past, number, rules)
     assert not {move.client for move in left} & rules.pinned_clients
+
+
+@given(numbers, st.floats(0, 3 * DAY), st.booleans(), st.integers(1, 9), st.integers(0, 9), amounts, amounts, rules)
+def test_nobody_is_placed_when_nothing_may_change(
+    number: int, time: float, paused: bool, late: int, moved: int, added: float, price: float, rules: Rules
+) -> None:
+    barred = barred_from_placing(time, paused, rules)
+    decision = place(number, time, Placing(late, min(moved, late), added, price), barred)
+    may = not paused and not any(closed.holds(time) for closed in rules.closed)
+    assert (decision.action == PLACE) == (may and moved > 0)
+    assert decision.action in (PLACE, KEEP)
+    assert decision.numbers["late"] == late
+    assert decision.numbers["placed"] == (min(moved, late) if decision.action == PLACE else 0)
+    assert decision.reason in decision.told()
+    assert (decision.window, decision.time) == (number, time)
 
 
 @given(st.lists(st.tuples(numbers, proposals), max_size=20), rules)

@@ -14,7 +14,7 @@ import msgspec
 
 from overstory.broker.facts import AT
 from overstory.broker.leading import RefusedError
-from overstory.broker.observing import observed, sample, set_rate
+from overstory.broker.observing import late, observed, sample, set_rate
 from overstory.broker.packages import decode_package
 from overstory.broker.server import Server
 from overstory.broker.standing import Address, Standing, Subscribed, Where, addresses_of, standing_of
@@ -42,6 +42,7 @@ class Admin:
             "/where": self._where,
             "/watched": lambda _: _json(self._state.watched),
             "/observed": lambda _: _packed(observed(self._server)),
+            "/late": lambda _: _packed(late(self._server)),
             "/sample": lambda query: _packed(sample(self._server, _number(query, "after") if "after" in query else 0)),
         }
         self._post: dict[str, Callable[[dict[str, str], bytes], None]] = {
@@ -116,11 +117,14 @@ class Admin:
         self._fabric.moving.ask(asked, "leaves" in query)
 
     def _place(self, body: bytes) -> None:
-        """Moves late subscriptions of clients here to these flows, and passes over those that are late no more."""
+        """Moves late subscriptions of clients here to these flows, and passes over those that are late no more, or on
+        their way already."""
+        router = self._state.router
         for number, flows in msgspec.json.decode(body, type=dict[int, list[int]]).items():
-            home = self._state.router.state.homes.get(number)
-            if home is not None and (self._epochs.active, LATE) in home.joined:
-                self._fabric.act(self._state.router.move(number, *flows))
+            home = router.state.homes.get(number)
+            is_late = home is not None and (self._epochs.active, LATE) in home.joined
+            if is_late and not router.is_on_its_way(number):
+                self._fabric.act(router.move(number, *flows))
 
     # What is said
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from overstory.broker.observing import Observed
+from overstory.broker.observing import Late, Observed
 from overstory.broker.reports import Report
 from overstory.broker.sampling import Sample
 from overstory.broker.standing import Address, Standing, Subscribed, Where
@@ -114,6 +114,10 @@ class Brokers:
     async def observed(self) -> dict[int, Observed]:
         """The clients of each broker that answers, and what they want."""
         return await self._each(await self._all(), lambda at: self._unpacked(at, "/observed", Observed))
+
+    async def late(self) -> dict[int, Late]:
+        """The subscriptions of each broker that answers which have no flow of the plan yet."""
+        return await self._each(await self._all(), lambda at: self._unpacked(at, "/late", Late))
 
     async def samples(self, after: Mapping[int, int]) -> dict[int, Sample]:
         """What brokers have sampled of their clients' messages, behind these numbers of packets."""

@@ -3,9 +3,11 @@
 1. Each window is looked at when it is over. Late subscriptions are moved into the flows where they cost least; then
    ``piloting`` decides about the plan, and a plan that is to be applied goes the way of ``overstory apply``.
 2. Whatever is decided is written down before it is done, with its numbers: also the decision to do nothing.
-3. What the next window needs of this one is kept in the folder, so that a coordinator that is started again goes on
+3. Between the ends of two windows late subscriptions are placed as they come, by the sample of the last window: who
+   waited for the end of one would be late for half a window.
+4. What the next window needs of this one is kept in the folder, so that a coordinator that is started again goes on
    where the one before stopped.
-4. Planning runs in this process and, for large samples, on Spark: never in a broker's process.
+5. Planning runs in this process and, for large samples, on Spark: never in a broker's process.
 """
 
 import asyncio
@@ -22,11 +24,22 @@ from overstory.broker.watching import Watched
 from overstory.control.applying import Options, apply
 from overstory.control.brokers import Brokers
 from overstory.control.changing import messages_of_placing
-from overstory.control.deciding import KEEP, PLACE, Change, Decision, Past, Rules
+from overstory.control.deciding import (
+    KEEP,
+    Change,
+    Decision,
+    Past,
+    Placing,
+    Rules,
+    barred_from_placing,
+    place,
+)
+from overstory.control.history import INSTALLED
 from overstory.control.measuring import Measured, between, prices_of
+from overstory.control.newcomers import Picture, newcomers, with_newcomers
 from overstory.control.observing import LATE_FLOW, TODAY, Collecting, Observer
 from overstory.control.piloting import Look, Planning, Seen, Turn, turn
-from overstory.control.placing import Placed, placed, without
+from overstory.control.placing import placed, without
 from overstory.control.shadow import saving_of_delay, savings_of
 from overstory.errors import OverstoryError
 from overstory.model.plan import LATE, Plan, read_plan
@@ -41,6 +54,7 @@ SEEN, PLANS, WINDOWS = "seen", "plans", "windows"  # folders of the observed sce
 DECISIONS, STATE = "decisions.jsonl", "state.json"
 SEEN_SHARE = SHARES[0] / 100  # of a sample: those events that late subscriptions are placed by
 MOST_HERE = 100_000  # events of a sample that are planned for without Spark
+BUSY = 0.1  # the share of its time that the coordinator spends on placing at most
 
 
 class Kept(msgspec.Struct):
@@ -77,6 +91,10 @@ class Coordinator:
         self._observer = Observer(folder / SEEN, setting.memory)
         self._reports: dict[int, Report] = {}
         self._pipeline: Pipeline | None = None
+        self._picture: Picture | None = None  # what newcomers are placed by, until the window ends
+        self._met: frozenset[int] = (
+            frozenset()
+        )  # late subscriptions that were decided about since the last window ended
 
     async def start(self) -> None:
         """Begins the first window."""
@@ -88,11 +106,44 @@ class Coordinator:
     async def run(self, windows: int | None = None) -> None:
         """Coordinates for so many windows, or for ever."""
         await self.start()
-        done = 0
+        done, ends = 0, time.monotonic()
         while windows is None or done < windows:
-            await asyncio.sleep(self.setting.seconds)
+            ends = max(ends + self.setting.seconds, time.monotonic() + self.setting.seconds / 2)
+            await self._pass(ends)
             await self.window()
             done += 1
+
+    async def _pass(self, ends: float) -> None:
+        """Lets a window pass, and meanwhile places who comes."""
+        pause = wanted = self.setting.rules.placing * self.setting.seconds
+        while wanted and time.monotonic() + pause < ends:
+            await asyncio.sleep(pause)
+            began = time.monotonic()
+            await self.place()
+            pause = max(wanted, (time.monotonic() - began) / BUSY)
+        await asyncio.sleep(max(0.0, ends - time.monotonic()))
+
+    async def place(self) -> None:
+        """Places the subscriptions that have come late since the last time, by what is known of the last window. Where
+        that says nothing of the network as it is now, they wait for the window's end."""
+        picture, number, now = self._picture, self.kept.window, time.time()
+        if picture is None:
+            return
+        try:
+            told = await self.brokers.late()
+            new = newcomers(told.values(), self._met)
+            if not new or told.keys() != self.brokers.addresses.keys():
+                return
+            if {one.epoch for one in told.values()} != {picture.epoch}:
+                self._picture = None
+                return
+            self._met |= new
+            picture = with_newcomers(picture, told.values(), new)
+            at = Look(number, now, picture.scenario, picture.scale, picture.plan)
+            self._picture = picture._replace(plan=await self._place(at, Workbench(picture.scenario)))
+        except OverstoryError as error:
+            self._picture = None
+            self._note(_prevented(number, now, error))
 
     def close(self) -> None:
         """Ends Spark, if it was started."""
@@ -104,16 +155,18 @@ class Coordinator:
         nothing, and is written down as one."""
         number, now = self.kept.window, time.time()
         self.kept.window += 1
+        self._picture, self._met = None, frozenset()
         try:
             found = await self._turn(number, now)
         except OverstoryError as error:
-            self._note(Decision(number, now, KEEP, f"it cannot be done now: {str(error).splitlines()[0]}"))
+            self._note(_prevented(number, now, error))
             found = None
         (self.folder / STATE).write_bytes(msgspec.json.encode(self.kept))
         return found
 
     async def _turn(self, number: int, now: float) -> Turn | None:
-        scenario = self._observer.look(await self._collecting.look(), now)
+        network = await self._collecting.look()
+        scenario = self._observer.look(network, now)
         measured = await self._measured(scenario)
         if not sum(self._observer.log.sampled):
             numbers = {"published": float(sum(self._observer.log.published))}
@@ -123,7 +176,11 @@ class Coordinator:
         steps = self._steps(number, scenario)
         scenario = steps.scenario if isinstance(steps, Workbench) else read_scenario(self._snapshot(number))
         scale = self._observer.log.scale / max(len(self._observer.log.published), 1)
-        present = await self._place(Look(number, now, scenario, scale, present), steps)
+        present = await self._place(Look(number, now, scenario, scale, without_late(present)), steps)
+        self._met = frozenset(one.number for broker in network.brokers for one in broker.subscriptions)
+        if isinstance(steps, Workbench):
+            epoch = max(one.epoch for one in network.brokers)
+            self._picture = Picture(epoch, scenario, scale, present)
         seen = Seen(self.kept.subscriptions, self.kept.over_bound)
         at = Look(number, now, scenario, scale, present)
         done = turn(at, steps, self.kept.past, seen, self._rules(scenario), self.setting.planning)
@@ -151,14 +208,22 @@ class Coordinator:
         rules = self._rules(at.scenario)
         price = messages_of_placing(len(at.scenario.network)) * rules.price_of_message
         worth = price * SEEN_SHARE / (rules.horizon * at.scale)
-        found = placed(without_late(at.present), at.scenario, steps, worth=worth)
+        found = placed(at.present, at.scenario, steps, worth=worth, barred=rules.pinned_flows)
         targets: dict[int, list[int]] = {}
         for one in found.joined:
             if one.flow != LATE:
                 targets.setdefault(one.subscription, []).append(one.flow)
-        if not targets:
+        if not found.joined:
+            return found.plan
+        late = len({one.subscription for one in found.joined})
+        is_paused = any(one.paused for one in (await self.brokers.status()).values())
+        barred = barred_from_placing(at.time, is_paused, rules)
+        decision = place(
+            at.number, at.time, Placing(late, len(targets), sum(one.added for one in found.joined), price), barred
+        )
+        self._note(decision)
+        if decision.action == KEEP:
             return at.present
-        self._note(_placing(at, found, len(targets), price))
         if not self.setting.dry_run:
             await self.brokers.lead()
             try:
@@ -175,6 +240,8 @@ class Coordinator:
         done.plan.write(folder)
         files = {path.name: path.read_bytes() for path in folder.iterdir()}
         outcome = await apply(done.plan, self.brokers, Options(scenario=scenario, files=files))
+        if outcome.state == INSTALLED and self._picture is not None:
+            self._picture = self._picture._replace(epoch=outcome.epoch, plan=done.plan)
         change = Change(done.window.number, done.proposal.plan, done.proposal.moves)
         self.kept.past = self.kept.past.after(change, self.setting.rules.returns)
         numbers = {f"seconds_{name}": seconds for name, seconds in outcome.seconds.items()}
@@ -229,11 +296,8 @@ def without_late(plan: Plan) -> Plan:
     return without(plan, mine)
 
 
-def _placing(at: Look, found: Placed, moved: int, price: float) -> Decision:
-    numbers = {"late": float(len({one.subscription for one in found.joined})), "placed": float(moved)}
-    numbers |= {"added": sum(one.added for one in found.joined), "price": moved * price}
-    reason = f"{moved} late subscriptions have flows where they cost least"
-    return Decision(at.number, at.time, PLACE, reason, numbers)
+def _prevented(number: int, now: float, error: OverstoryError) -> Decision:
+    return Decision(number, now, KEEP, f"it cannot be done now: {str(error).splitlines()[0]}")
 
 
 def decisions_in(folder: Path) -> list[Decision]:

@@ -8,7 +8,9 @@
    convince; it is never refused for being thin.
 3. No change comes sooner than a limit after the last one, within a maintenance window, against a pin, or with a client
    that goes back to a broker which it left a few windows ago. These are checked before the numbers are.
-4. Every decision says what was decided, why, and by which numbers; doing nothing is a decision.
+4. Late subscriptions find their flows as they come, without a new plan (``barred_from_placing``, ``place``): not in a
+   maintenance window, not while an operator has paused the network, and into no flow with a pin.
+5. Every decision says what was decided, why, and by which numbers; doing nothing is a decision.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,6 +65,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drift: Share = 0.01  # the change of a window since the last planning below which no plan is made
     confidence: Annotated[float, msgspec.Meta(ge=0)] = 1.64  # standard errors that a saving is counted less
     returns: Whole = 10  # windows within which no client goes back to a broker that it left
+    placing: Share = 0.1  # of a window, after which late subscriptions are looked for; 0: only when it ends
     closed: tuple[Closed, ...] = ()  # maintenance windows, in which nothing is changed
     pinned_clients: frozenset[int] = frozenset()  # those that stay where they are
     pinned_flows: frozenset[int] = frozenset()  # numbers of flows whose trees and members stay as they are
@@ -97,6 +100,15 @@ class Proposal(msgspec.Struct, frozen=True):
     price: float  # of the change itself
     moves: tuple[Move, ...] = ()
     changed_flows: frozenset[int] = frozenset()  # numbers of present flows that it does not keep as they are
+
+
+class Placing(msgspec.Struct, frozen=True):
+    """What was found for late subscriptions."""
+
+    late: int  # how many there are
+    moved: int  # how many have a flow where they save what their move costs
+    added: float  # to the cost of the window's sample
+    price: float  # of one such move
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -194,6 +206,25 @@ def judge(window: Window, proposal: Proposal, past: Past, rules: Rules) -> Decis
     return decided(APPLY, f"{found} and is paid back after {windows:.1f} windows")
 
 
+def barred_from_placing(time: float, is_paused: bool, rules: Rules) -> str | None:
+    """Why no late subscription may be placed now; None if they may be."""
+    if is_paused:
+        return "an operator has paused the network"
+    return "it is a maintenance window" if _is_closed(time, rules) else None
+
+
+def place(window: int, time: float, found: Placing, barred: str | None = None) -> Decision:
+    """Whether to move late subscriptions to the flows that were found for them."""
+    moved = 0 if barred else found.moved
+    numbers = {"late": float(found.late), "placed": float(moved), "added": found.added, "price": moved * found.price}
+    if barred:
+        return Decision(window, time, KEEP, barred, numbers)
+    if not moved:
+        reason = f"{found.late} late subscriptions save too little elsewhere to pay for their moves"
+        return Decision(window, time, KEEP, reason, numbers)
+    return Decision(window, time, PLACE, f"{moved} late subscriptions have flows where they cost least", numbers)
+
+
 def returning(moves: Iterable[Move], past: Past, window: int, rules: Rules) -> frozenset[int]:
     """The clients that would go back to a broker which they left too few windows ago."""
     left = {
@@ -211,9 +242,13 @@ def staying(moves: Sequence[Move], past: Past, window: int, rules: Rules) -> fro
     return pinned | returning(moves, past, window, rules)
 
 
+def _is_closed(time: float, rules: Rules) -> bool:
+    return any(closed.holds(time) for closed in rules.closed)
+
+
 def _barred_now(window: Window, past: Past, rules: Rules) -> str | None:
     """Why nothing may be changed now, whatever the plan is."""
-    if any(closed.holds(window.time) for closed in rules.closed):
+    if _is_closed(window.time, rules):
         return "it is a maintenance window"
     last = past.last()
     if last is not None and window.number - last < rules.rest:

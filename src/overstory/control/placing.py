@@ -45,10 +45,17 @@ class Placed(NamedTuple):
     left: int  # how many subscriptions are gone
 
 
-def placed(plan: Plan, scenario: Scenario, steps: Steps, most: int = MOST_ROWS, worth: float = 0.0) -> Placed:
+def placed(
+    plan: Plan,
+    scenario: Scenario,
+    steps: Steps,
+    most: int = MOST_ROWS,
+    worth: float = 0.0,
+    barred: frozenset[int] = frozenset(),
+) -> Placed:
     """The plan with those who came and without those who went. Its clients must be attached already. Where somebody
     goes is decided by at most so many distinct rows of the window; who would save less than ``worth`` of their cost
-    stays late."""
+    stays late. Nobody joins a ``barred`` flow."""
     known, now = plan.members["subscription"].to_numpy(), scenario.subscriptions["id"].to_numpy()
     gone = np.setdiff1d(known, now)
     kept = without(plan, gone)
@@ -58,11 +65,10 @@ def placed(plan: Plan, scenario: Scenario, steps: Steps, most: int = MOST_ROWS, 
     if not len(late):
         return Placed(kept, (), len(gone))
     if all(events == EVERYTHING for events in kept.flows["events"].to_pylist()):
-        found = _cheapest(
-            kept, scenario, demand_of(scenario, steps, {"attachments": kept.attachments}, most), late, worth
-        )
+        demand = demand_of(scenario, steps, {"attachments": kept.attachments}, most)
+        found = _cheapest(kept, scenario, demand, late, worth, barred)
     else:
-        found = _by_events(kept, scenario, late)
+        found = _by_events(kept, scenario, late, barred)
     return Placed(_with(kept, found), tuple(found), len(gone))
 
 
@@ -101,17 +107,19 @@ def with_late(plan: Plan, scenario: Scenario) -> Plan:
     )
 
 
-def _cheapest(plan: Plan, scenario: Scenario, demand: Demand, late: Ints, worth: float) -> list[Joined]:
+def _cheapest(
+    plan: Plan, scenario: Scenario, demand: Demand, late: Ints, worth: float, barred: frozenset[int]
+) -> list[Joined]:
     """Each late subscription in the flow where it adds least; those with the same filter at the same broker go
     together, and later ones find the earlier ones in place."""
     window = window_of(scenario, demand, demand.fit, plan)
-    narrow = _with_rows(plan)
+    barred = barred | _with_rows(plan)
     items = _items(scenario, demand, late)
     found: list[Joined] = []
     for item, subscriptions in items.items():
         newcomer = Newcomer(int(demand.item_broker[item]), _rows_with(demand, item))
-        best = join(window, newcomer)
-        stays = best.flow in narrow or saved_by(window, newcomer, best) < worth * len(subscriptions)
+        best = join(window, newcomer, barred)
+        stays = saved_by(window, newcomer, best) < worth * len(subscriptions)
         flow = LATE if stays else best.flow
         window = enter(window, newcomer, flow)
         found += [Joined(one, flow, best.added) for one in subscriptions]
@@ -142,17 +150,17 @@ def _with_rows(plan: Plan) -> set[int]:
     return set(narrow["flow"].to_pylist())
 
 
-def _by_events(plan: Plan, scenario: Scenario, late: Ints) -> list[Joined]:
+def _by_events(plan: Plan, scenario: Scenario, late: Ints, barred: frozenset[int]) -> list[Joined]:
     """Each late subscription in all flows whose events it may want, if these take all that it wants."""
     events = {row["flow"]: parse_filter(row["events"]) for row in plan.flows.to_pylist()}
     texts = dict(zip(*(scenario.subscriptions[name].to_pylist() for name in ("id", "filter")), strict=True))
-    narrow = _with_rows(plan)
+    barred = barred | _with_rows(plan)
     found: list[Joined] = []
     for subscription in late.tolist():
         wanted = parse_filter(texts[subscription])
         mine = [flow for flow, each in events.items() if each.intersects(wanted)]
         union = parse_filter(" OR ".join(f"({events[flow]})" for flow in mine)) if mine else None
-        if union is not None and union.covers(wanted) and not narrow.intersection(mine):
+        if union is not None and union.covers(wanted) and not barred.intersection(mine):
             found += [Joined(subscription, flow, 0.0) for flow in mine]
         else:
             found.append(Joined(subscription, LATE, 0.0))

@@ -67,10 +67,12 @@ class Decision:
     switch: bool
 
 
-def join(window: Window, newcomer: Newcomer) -> Joined:
-    """The flow i with the least cost(S_i ∪ {s}, T_i) − cost(S_i, T_i). If frames coalesce, that is what the different
-    ways of all flows cost with s in flow i, less what they cost now."""
+def join(window: Window, newcomer: Newcomer, barred: frozenset[int] = frozenset()) -> Joined:
+    """The flow i with the least cost(S_i ∪ {s}, T_i) − cost(S_i, T_i), of those that are not barred. If frames
+    coalesce, that is what the different ways of all flows cost with s in flow i, less what they cost now."""
     added = _added_costs(window, newcomer)
+    if barred:
+        added = np.where(np.isin(window.flows, sorted(barred)), np.inf, added)
     least = int(np.argmax(added <= added.min() * (1 + EQUAL)))
     return Joined(int(window.flows[least]), float(added[least]))
 
