@@ -20,7 +20,7 @@ from overstory.broker.joining import Joining
 from overstory.broker.logs import Log
 from overstory.broker.monitor import Monitor
 from overstory.broker.places import places_of, who_is_who
-from overstory.broker.process import prepare_process
+from overstory.broker.process import are_crowded, prepare_process, take_turns
 from overstory.broker.server import Server
 from overstory.broker.terrain import terrain_of
 from overstory.errors import OverstoryError
@@ -101,6 +101,8 @@ def main(scenario_folder: str, plan_folder: str) -> int:
     who = who_is_who(scenario, plan)
     joinings = {broker: Joining(place, who, {}) for broker, place in places_of(scenario, plan).items()}
     warm_up()
+    if are_crowded(len(joinings)):
+        take_turns()
     print("ready", flush=True)
     selector = selectors.DefaultSelector()
     selector.register(sys.stdin, selectors.EVENT_READ)

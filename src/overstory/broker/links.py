@@ -53,7 +53,7 @@ from overstory.wire.handshake import MAGIC, VERSION, Hello, Known, check_hello, 
 PAIR = struct.Struct("<QI")  # a frame, and the place of an event in it
 ALL = (1 << 32) - 1  # in place of that: all its events
 NOBODY = NONE
-UNSAID = 2  # half of the bytes that make the other side stop reading may be handled here without its knowledge
+UNSAID = 4  # a quarter of the bytes that make the other side stop reading may be handled without its knowledge
 
 
 class Traffic(msgspec.Struct):

@@ -20,7 +20,7 @@ from overstory.wire.handshake import Hello, check_hello, decode_hello
 PATIENCE = 5.0  # seconds for a handshake
 REASON = 500  # bytes
 SMALL = 1 << 14  # bytes: pieces of no more than that are rather joined than written one by one
-SOON = 0.005  # seconds after which a neighbour is told which of its frames are handled, if nothing else is sent before
+SOON = 0.05  # seconds after which a neighbour is told which of its frames are handled, if nothing else is sent before
 SLICE = 200  # messages and events of neighbours in one turn: some milliseconds
 
 
