@@ -65,6 +65,8 @@ Promises = Sequence[Promise | None] | Runs  # of the events of a frame; an empty
 
 def runs_of(promises: Promises) -> Iterable[tuple[Promise, int]]:
     """The promises of events, each with how often it is to be kept."""
+    if not isinstance(promises, Runs) and not promises:  # most often
+        return ()
     runs = promises.runs if isinstance(promises, Runs) else ((promise, 1) for promise in promises)
     return ((promise, count) for promise, count in runs if promise is not None)
 
