@@ -4,11 +4,14 @@ So a topic filter is a box over levels, and a scenario's events and a broker's m
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 TOPIC = "topic"
 LEVEL = "$level"
 LEVELS = "$levels"
 MOST_LEVELS = 200  # of a topic or a topic filter
+SHORT = 128  # characters of a topic whose levels are remembered
 SEPARATOR, ANY_LEVEL, ANY_LEVELS = "/", "+", "#"
 
 
@@ -26,9 +29,18 @@ def level_place(name: str) -> int | None:
 
 
 def topic_attributes(topic: str) -> Mapping[str, object]:
-    """The attributes that follow from a topic."""
+    """The attributes that follow from a topic. Most topics come again: those of short ones are remembered."""
+    return _remembered(topic) if len(topic) <= SHORT else _attributes(topic)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(topic: str) -> Mapping[str, object]:
+    return _attributes(topic)
+
+
+def _attributes(topic: str) -> Mapping[str, object]:
     levels = topic.split(SEPARATOR)
     found: dict[str, object] = {TOPIC: topic, LEVELS: len(levels)}
     for place, level in enumerate(levels, 1):
         found[level_name(place)] = level
-    return found
+    return MappingProxyType(found)

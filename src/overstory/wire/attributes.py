@@ -68,6 +68,8 @@ def attributes_of(message: Message, types: Types = NO_TYPES) -> dict[str, Any]:
 
 def is_json(properties: Properties) -> bool:
     """Whether the content type says that the payload is JSON."""
+    if "content_type" not in properties:  # most often
+        return False
     content_type = str(properties.get("content_type", "")).partition(";")[0].strip().lower()
     return content_type == "application/json" or content_type.endswith("+json")
 
