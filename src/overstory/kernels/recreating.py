@@ -1,8 +1,9 @@
 """Putting items back where they cost least, one rectangle after the other.
 
-An item goes to a leaf that serves it as it is, else to the one whose filters, there and on the way up, grow least. That
-a leaf is full does not matter if some of its items can go elsewhere (``chaining``): what they leave is room as good as
-any. Filters only grow meanwhile, so that as soon as the whole costs more than it may, the rest need not be put back.
+An item goes to a leaf that serves it as it is. Those who want the same rectangle and are left go together: to the leaf
+whose filters, there and on the way up, grow least, or least for as many of them as can go there. That a leaf is full
+does not matter if some of its items can go elsewhere (``chaining``): what they leave is room as good as any. Filters
+only grow meanwhile, so that as soon as the whole costs more than it may, the rest need not be put back.
 """
 
 from typing import NamedTuple
@@ -42,6 +43,26 @@ class Prices(NamedTuple):
     grown: Grown
 
 
+class Waiting(NamedTuple):
+    """Those who want a rectangle and have no place yet."""
+
+    items: Array
+    could: Array  # by leaf: how many of them could go there
+
+
+class Attempt(NamedTuple):
+    """All that putting back looks at and changes."""
+
+    ground: Ground
+    items: Items
+    state: State
+    chains: Chains
+    out: Out
+    prices: Prices
+    waiting: Waiting
+    sharing: float  # how much it counts that several who wait can go to one leaf: 0 not at all, 1 in full
+
+
 @borrowing
 def total_cost(ground: Ground, state: State) -> float:
     total = 0.0
@@ -55,31 +76,98 @@ def put_back(
     ground: Ground, items: Items, state: State, chains: Chains, out: Out, distinct: int, grown: Grown, limit: float
 ) -> tuple[bool, int]:
     """Returns whether all items have found a place without the whole costing more than the limit, and the work that it
-    took. Items that had to make room are out then as well. What a rectangle costs at a leaf is kept until the next
-    rectangle, or until a filter grows there or above."""
-    leaves, work, placed = len(ground.capacity), 4 * distinct, True
-    prices, cost = Prices(np.empty(leaves), np.zeros(leaves, np.int8), grown), total_cost(ground, state)
+    took. Items that had to make room are out then as well."""
+    leaves, work, cost = len(ground.capacity), 4 * distinct, total_cost(ground, state)
+    prices = Prices(np.empty(leaves), np.zeros(leaves, np.int8), grown)
+    waiting = Waiting(np.empty(out.count[0], np.int64), np.empty(leaves, np.int64))
+    attempt = Attempt(ground, items, state, chains, out, prices, waiting, np.random.random())
     for rectangle in out.rectangles[:distinct][np.argsort(out.keys[:distinct])]:
         item, out.first[rectangle] = out.first[rectangle], NONE
-        prices.known[:] = UNKNOWN
-        while item != NONE and placed:
-            leaf, free = _tightest(ground, items, state, chains, item, False), True
-            if leaf == NONE:
-                leaf, free, looked = _with_room(ground, items, state, chains, out, prices, item, limit - cost)
-                work += looked
-            if leaf != NONE and not free:
-                let_in_path(ground.sums, ground.parent, state.filters, leaf, ground.rectangles[rectangle], grown)
-                cost = total_cost(ground, state)
-                cover(chains, ground, items, state, state.filters.boxes[leaf], state.filters.counts[leaf], leaf)
-                forget(prices, leaf, len(ground.prices) > leaves)
-            placed = leaf != NONE and cost <= limit
-            if placed:
-                state.leaf[item] = leaf
-                state.load[leaf] += items.size[item]
-                join(chains.served, items, leaf, item)
-                note(chains, ground, items, state, item, leaf)
-            item = out.after[item]
-    return placed, work
+        if cost <= limit:
+            count = _put_for_nothing(attempt, item)
+            cost, looked = _put_together(attempt, rectangle, count, cost, limit)
+            work += looked
+    return cost <= limit, work
+
+
+@borrowing
+def _put_for_nothing(attempt: Attempt, item: int) -> int:
+    """Puts items of a rectangle where there is room under filters as they are. Returns how many others wait."""
+    ground, items, state, count = attempt.ground, attempt.items, attempt.state, 0
+    while item != NONE:
+        leaf = _tightest(ground, items, state, item)
+        if leaf != NONE:
+            _put(attempt, item, leaf)
+        else:
+            attempt.waiting.items[count] = item
+            count += 1
+        item = attempt.out.after[item]
+    return count
+
+
+@borrowing
+def _put(attempt: Attempt, item: int, leaf: int) -> None:
+    attempt.state.leaf[item] = leaf
+    attempt.state.load[leaf] += attempt.items.size[item]
+    join(attempt.chains.served, attempt.items, leaf, item)
+    note(attempt.chains, attempt.ground, attempt.items, attempt.state, item, leaf)
+
+
+@kernel
+def _put_together(attempt: Attempt, rectangle: int, count: int, cost: float, limit: float) -> tuple[float, int]:
+    """Puts all who wait for a rectangle at one leaf after the other. Returns what the whole costs then, which is
+    infinite if somebody finds no place, and the work."""
+    ground, state, chains = attempt.ground, attempt.state, attempt.chains
+    work, failed = 0, 0
+    for word in range(len(chains.refused)):
+        chains.refused[word] = 0
+    attempt.prices.known[:] = UNKNOWN
+    while count and cost <= limit:
+        open_up(chains, state.load, ground.capacity, chains.usual)
+        if failed >= LEAVES_TRIED:
+            close_full_ones(chains, state.load, ground.capacity, 1)
+        _count_who_could(attempt, count)
+        leaf, looked = _serving(attempt, rectangle), count
+        if leaf == NONE:
+            leaf, looked = _cheapest(attempt, rectangle, limit - cost)
+        work += len(ground.capacity) // OPENED + count + looked
+        if leaf == NONE:
+            return np.inf, work
+        left, looked = _put_at(attempt, rectangle, count, leaf)
+        work += looked // LOOKED
+        failed += left == count
+        count, cost = left, total_cost(ground, state)
+    return cost, work
+
+
+@kernel
+def _put_at(attempt: Attempt, rectangle: int, count: int, leaf: int) -> tuple[int, int]:
+    """Puts those who wait at a leaf, while there is room or some can be made. Its filter grows before the first.
+    Returns how many still wait, and the work."""
+    ground, items, state, chains, waiting = (
+        attempt.ground, attempt.items, attempt.state, attempt.chains, attempt.waiting.items,
+    )  # fmt: skip
+    word, bit, left, work, full = leaf // WORD, bit_of(leaf), 0, 0, False
+    for at in range(count):
+        item = waiting[at]
+        fits = not full and ground.words[items.which[item], word] & bit != 0
+        if fits and state.load[leaf] + items.size[item] > ground.capacity[leaf]:
+            fits, looked = make_room(chains, ground, items, state, attempt.out, leaf, items.size[item])
+            work += looked
+            full = not fits
+        if not fits:
+            waiting[left] = item
+            left += 1
+            continue
+        if not state.covered[rectangle, word] & bit:
+            box = ground.rectangles[rectangle]
+            let_in_path(ground.sums, ground.parent, state.filters, leaf, box, attempt.prices.grown)
+            cover(chains, ground, items, state, state.filters.boxes[leaf], state.filters.counts[leaf], leaf)
+            forget(attempt.prices, leaf, len(ground.prices) > len(ground.capacity))
+        _put(attempt, item, leaf)
+    if full:
+        chains.refused[word] |= bit
+    return left, work
 
 
 @borrowing
@@ -92,49 +180,19 @@ def forget(prices: Prices, leaf: int, levels: bool) -> None:
 
 
 @borrowing
-def _tightest(ground: Ground, items: Items, state: State, chains: Chains, item: int, opened: bool) -> int:
-    """Of the leaves with room, or of those that are open, that serve an item as they are the one whose filter weighs
-    least, NONE if there is none: the room of leaves with wide filters is left to those who want wide rectangles."""
+def _tightest(ground: Ground, items: Items, state: State, item: int) -> int:
+    """Of the leaves with room that serve an item as they are the one whose filter weighs least, NONE if there is none:
+    the room of leaves with wide filters is left to those who want wide rectangles."""
     load, weights, size = state.load, state.filters.weights, items.size[item]
     best, least, which, rectangle = NONE, np.inf, items.which[item], items.rectangle[item]
     for word in range(ground.words.shape[1]):
         bits = ground.words[which, word] & state.covered[rectangle, word]
-        if opened:
-            bits &= chains.open[word]
         while bits:
             leaf = WORD * word + lowest(bits)
             bits &= bits - np.uint64(1)
-            if weights[leaf] < least and (opened or load[leaf] + size <= ground.capacity[leaf]):
+            if weights[leaf] < least and load[leaf] + size <= ground.capacity[leaf]:
                 best, least = leaf, weights[leaf]
     return best
-
-
-@borrowing
-def _with_room(
-    ground: Ground, items: Items, state: State, chains: Chains, out: Out, prices: Prices, item: int, most: float
-) -> tuple[int, bool, int]:
-    """A leaf where there is room for an item now, NONE if there is none that adds at most so much; whether its filter
-    holds the item; and the work."""
-    size, work = items.size[item], 0
-    for word in range(len(chains.refused)):
-        chains.refused[word] = 0
-    for tried in range(LEAVES_TRIED):
-        open_up(chains, state.load, ground.capacity, min(size, chains.usual))
-        if tried == LEAVES_TRIED - 1:
-            close_full_ones(chains, state.load, ground.capacity, size)
-        leaf = _tightest(ground, items, state, chains, item, True)
-        free, looked = leaf != NONE, 0
-        if not free:
-            leaf, looked = _cheapest(ground, items, state, chains, prices, item, most)
-        work += len(state.load) // OPENED + looked
-        if leaf == NONE or state.load[leaf] + size <= ground.capacity[leaf]:
-            return leaf, free, work
-        found, looked = make_room(chains, ground, items, state, out, leaf, size)
-        work += looked // LOOKED
-        if found:
-            return leaf, free, work
-        chains.refused[leaf // WORD] |= bit_of(leaf)
-    return NONE, False, work
 
 
 @borrowing
@@ -145,32 +203,58 @@ def close_full_ones(chains: Chains, load: Array, capacity: Array, size: int) -> 
 
 
 @borrowing
-def _cheapest(
-    ground: Ground, items: Items, state: State, chains: Chains, prices: Prices, item: int, most: float
-) -> tuple[int, int]:
-    """Of the open leaves the one where an item costs least, the least loaded of several, NONE if it costs more than
-    ``most`` everywhere; and the work."""
-    box, load, shares = ground.rectangles[items.rectangle[item]], state.load, ground.shares
-    best, least, lightest, work, costs, known = NONE, most, np.inf, 0, prices.costs, prices.known
-    for word in range(len(chains.open)):
-        bits = ground.words[items.which[item], word] & chains.open[word]
-        while bits:
-            leaf = WORD * word + lowest(bits)
-            bits &= bits - np.uint64(1)
-            if known[leaf] == AT_LEAST and costs[leaf] >= least:
+def _count_who_could(attempt: Attempt, count: int) -> None:
+    """Counts by open leaf those of the waiting who may go there."""
+    could, opened = attempt.waiting.could, attempt.chains.open
+    for leaf in range(len(could)):
+        could[leaf] = 0
+    for at in range(count):
+        item = attempt.waiting.items[at]
+        for word in range(len(opened)):
+            bits = attempt.ground.words[attempt.items.which[item], word] & opened[word]
+            while bits:
+                could[WORD * word + lowest(bits)] += attempt.items.size[item]
+                bits &= bits - np.uint64(1)
+
+
+@borrowing
+def _serving(attempt: Attempt, rectangle: int) -> int:
+    """Of the leaves where some of the waiting could go, and whose filters hold their rectangle, the one with the
+    tightest filter; NONE if there is none."""
+    state, best, least = attempt.state, NONE, np.inf
+    for leaf in range(len(attempt.waiting.could)):
+        serves = attempt.waiting.could[leaf] > 0 and state.covered[rectangle, leaf // WORD] & bit_of(leaf) != 0
+        if serves and state.filters.weights[leaf] < least:
+            best, least = leaf, state.filters.weights[leaf]
+    return best
+
+
+@borrowing
+def _cheapest(attempt: Attempt, rectangle: int, most: float) -> tuple[int, int]:
+    """The leaf where the rectangle costs least for as many as could go there, the least loaded of several; NONE if it
+    costs more than ``most`` everywhere. And the work."""
+    ground, state, costs, known = attempt.ground, attempt.state, attempt.prices.costs, attempt.prices.known
+    best, least, lightest, work = NONE, np.inf, np.inf, 0
+    for leaf in range(len(costs)):
+        could, room = attempt.waiting.could[leaf], ground.capacity[leaf] - state.load[leaf]
+        if could == 0:
+            continue
+        parts = (min(could, room) if room > 0 else could) ** attempt.sharing
+        allowed = min(most, least * parts)
+        if known[leaf] == AT_LEAST and costs[leaf] >= allowed:
+            continue
+        if known[leaf] != EXACT:
+            cost = path_cost(
+                ground.sums, ground.coarse, ground.prices, ground.parent, state.filters, leaf,
+                ground.rectangles[rectangle], attempt.prices.grown, allowed,
+            )  # fmt: skip
+            work += 1
+            costs[leaf], known[leaf] = (allowed, AT_LEAST) if cost > allowed else (cost, EXACT)
+            if cost > allowed:
                 continue
-            if known[leaf] != EXACT:
-                cost = path_cost(
-                    ground.sums, ground.coarse, ground.prices, ground.parent, state.filters, leaf, box, prices.grown,
-                    least,
-                )  # fmt: skip
-                work += 1
-                if cost > least:
-                    costs[leaf], known[leaf] = least, AT_LEAST
-                    continue
-                costs[leaf], known[leaf] = cost, EXACT
-            if costs[leaf] < least or (costs[leaf] == least and load[leaf] / shares[leaf] < lightest):
-                best, least, lightest = leaf, costs[leaf], load[leaf] / shares[leaf]
+        score, load = costs[leaf] / parts, state.load[leaf] / ground.shares[leaf]
+        if costs[leaf] <= most and (score < least or (score == least and load < lightest)):
+            best, least, lightest = leaf, score, load
     return best, work
 
 

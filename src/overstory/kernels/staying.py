@@ -31,8 +31,9 @@ from overstory.kernels.recreating import (
     forget,
     total_cost,
 )
-from overstory.kernels.ruining import ATTEMPT, copied, copy_filters, take_out, undo
+from overstory.kernels.ruining import ATTEMPT, copied, copy_filters, undo
 from overstory.kernels.served import Items, Out, join, nothing_out
+from overstory.kernels.taking_out import drawn_way, learn, take_out, ways_for
 
 NOBODY_AHEAD = 0  # chains move no more than they have to
 
@@ -61,10 +62,10 @@ def improve_near(
     chains = chains_for(ground, items, state, len(ground.capacity), NOBODY_AHEAD)
     filters, load = copied(state.filters), state.load.copy()
     cost = total_cost(ground, state) + home.price * home.moved[0]
-    spent = 0
+    spent, ways = 0, ways_for(cost)
     while spent < budget:
-        before = home.moved[0]
-        looked = take_out(ground, reach, items, state, chains, out)
+        before, begun, had, way = home.moved[0], spent, cost, drawn_way(ways)
+        looked = take_out(ground, reach, items, state, chains, out, way)
         home.moved[0] -= _away(items, home, out.leaf, out)
         spent += 2 * (out.count[0] + looked) + ATTEMPT
         distinct = by_rectangle(ground, reach, items, out)
@@ -82,6 +83,7 @@ def improve_near(
             home.moved[0] = before
             undo(ground, items, state, out, chains, filters)
             state.load[:] = load
+        learn(ways, way, had - cost, spent - begun)
         for at in range(out.count[0]):
             out.is_out[out.items[at]] = False
         out.count[0] = 0
