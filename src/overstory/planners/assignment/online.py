@@ -23,15 +23,16 @@ from overstory.kernels.served import Items
 from overstory.kernels.staying import home_of, improve_near
 from overstory.kernels.volumes import union_weight
 from overstory.model.network import Ints
-from overstory.planners.assignment.coreset import grouped
 from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.greedy import ground_of, nobody_ahead
+from overstory.planners.assignment.lumps import lumped
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem
-from overstory.planners.assignment.search import reach_of, state_of
+from overstory.planners.assignment.search import state_of
 
 EVERY = 1000  # changes after which what was earned is spent
 BUDGET = 16 << 21  # work of the search each time
+CELLS = 90  # of its lumps
 FOR_ARRIVALS = 0.3  # of the moves of the next changes, which the search leaves
 FIRST_PRICE, LEAST_PRICE = 2e-6, 1e-7  # of a move, relative to the cost of the plan: at first, and at any time
 STEEPER = 1.25  # times the price, or less, after each search
@@ -53,7 +54,7 @@ class Online:
 
     def __init__(self, problem: Problem, leaf: Ints, filters: Filters) -> None:
         self.problem, self.ground = problem, ground_of(problem, part_of(problem, np.flatnonzero(leaf >= 0)).factor)
-        self.reach, self.grown, self.nobody = reach_of(problem), grown_for(problem.boxes), nobody_ahead(self.ground)
+        self.grown, self.nobody = grown_for(problem.boxes), nobody_ahead(self.ground)
         self.items = Items(problem.rectangle, problem.which, np.ones(len(problem.clients), np.int64))
         self._begin(leaf, filters)
         self.roomier = self.ground._replace(capacity=problem.capacity(problem.most))
@@ -150,12 +151,13 @@ class Online:
         if not len(here):
             return 0
         part, leaf = part_of(self.problem, here), self.state.leaf[here]
-        filters, groups = fitted(part, leaf, self.state.filters), grouped(part, leaf)
-        state = state_of(part, groups.items, groups.leaf, filters)
-        roomy = self.ground._replace(capacity=np.maximum(self.ground.capacity, state.load))
+        filters = fitted(part, leaf, self.state.filters)
+        ground, reach, groups = lumped(part, self.ground, leaf, filters, CELLS)
+        state = state_of(ground, groups, filters)
+        roomy = ground._replace(capacity=np.maximum(ground.capacity, state.load))
         most = max(self.earned - int(FOR_ARRIVALS * EVERY), 0)
         home = home_of(groups.leaf.copy(), filters, len(part.fair), self.price, most)
-        _, moved = improve_near(roomy, self.reach, groups.items, state, home, BUDGET, self.changes)
+        _, moved = improve_near(roomy, reach, groups.items, state, home, BUDGET, self.changes)
         self.price *= STEEPER if moved > most // 2 or not most else 1 / STEEPER
         self.price = max(self.price, LEAST_PRICE * self.cost)
         self.earned -= int(moved)

@@ -19,11 +19,10 @@ from overstory.kernels.volumes import union_weight
 from overstory.model.network import Floats, Ints
 from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
-from overstory.planners.assignment.filters import fitted
 from overstory.planners.assignment.greedy import ground_of
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem, as_words, problem_of
-from overstory.planners.assignment.search import improved, reach_of, work_of
+from overstory.planners.assignment.search import improved, work_of
 from overstory.planners.steps import Steps
 
 MORE_TIME = 10.0  # milliseconds
@@ -82,8 +81,8 @@ def _continued(problem: Problem, leaf: Ints, filters: Filters, effort: int, seed
     ground = ground_of(problem, problem.factor)
     load = np.bincount(leaf, minlength=len(problem.fair))
     ground = ground._replace(capacity=np.maximum(ground.capacity, load))
-    found, after = improved(problem, ground, reach_of(problem), leaf, filters, work_of(effort), seed)
-    return fitted(problem, found, after)
+    _, after = improved(problem, ground, leaf, filters, work_of(effort), seed)
+    return after
 
 
 def leaves_of(problem: Problem, attachments: pa.Table) -> Ints:

@@ -4,10 +4,11 @@ import numpy as np
 
 from overstory.model.network import Network
 from overstory.planners.assignment.bounds import certified_bound
+from overstory.planners.assignment.completing import assign_all
 from overstory.planners.assignment.event_space import EventSpace
 from overstory.planners.assignment.greedy import gr, ground_of
 from overstory.planners.assignment.problem import Problem
-from overstory.planners.assignment.search import assign_all, search
+from overstory.planners.assignment.search import search
 from overstory.planners.assignment.trees import Brokers
 
 
