@@ -27,6 +27,7 @@ WIDER = 4.0  # times the rectangle of an item, at most, is what is taken out aro
 REMEMBERED = 0.99  # of what a way has saved before, at each of its attempts
 FLOOR = 0.05  # of the best way's rate counts for every way
 USUAL_SAVING, USUAL_WORK = 1e-4, 1e4  # of an attempt, of the whole cost, before anything is known
+LEAST_SAVED = 1e-200  # of a way, so that where nothing is saved for long, or nothing costs anything, all are drawn
 
 
 class Ways(NamedTuple):
@@ -40,7 +41,8 @@ class Ways(NamedTuple):
 @kernel
 def ways_for(cost: float) -> Ways:
     begun = 1.0 / (1.0 - REMEMBERED) / 10
-    return Ways(np.full(WAYS, begun * USUAL_SAVING * cost), np.full(WAYS, begun * USUAL_WORK), np.full(WAYS, begun))
+    saved = max(begun * USUAL_SAVING * cost, LEAST_SAVED)
+    return Ways(np.full(WAYS, saved), np.full(WAYS, begun * USUAL_WORK), np.full(WAYS, begun))
 
 
 @kernel
@@ -58,7 +60,7 @@ def drawn_way(ways: Ways) -> int:
 
 @borrowing
 def learn(ways: Ways, way: int, saved: float, work: float) -> None:
-    ways.saved[way] = REMEMBERED * ways.saved[way] + saved
+    ways.saved[way] = max(REMEMBERED * ways.saved[way] + saved, LEAST_SAVED)
     ways.work[way] = REMEMBERED * ways.work[way] + work
     ways.tries[way] = REMEMBERED * ways.tries[way] + 1.0
 
