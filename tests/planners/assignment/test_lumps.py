@@ -1,18 +1,22 @@
 """Subscribers whom filters cannot tell apart go together: an assignment of lumps is one of everybody."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overstory.kernels import ruining
+from overstory.kernels.enlarging import grown_for
 from overstory.lab.subscribers import Subscribers
 from overstory.planners.assignment.cells import cells_of
 from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.greedy import gr_star, ground_of
 from overstory.planners.assignment.lumps import PARTS, grouped, lumped, unlumped
 from overstory.planners.assignment.outcome import bandwidth
-from overstory.planners.assignment.problem import Problem, as_truths
-from overstory.planners.assignment.search import improved, work_of
+from overstory.planners.assignment.problem import Problem, as_truths, as_words
+from overstory.planners.assignment.search import improved, state_of, work_of
 from tests.planners.assignment.worlds import HOTSPOTS, LEVELS, RSS, SMALL, problem
 
 WORLDS = pytest.mark.parametrize("what", [SMALL, LEVELS, HOTSPOTS, RSS], ids=lambda what: f"{what.kind} {what.levels}")
@@ -83,6 +87,22 @@ def test_what_is_found_on_lumps_holds_for_everybody(what: Subscribers) -> None:
     served = covered_by(mine, filters)[mine.rectangle] & mine.words[mine.which]
     at = served[np.arange(len(leaf)), leaf // 64] >> (leaf % 64).astype(np.uint64) & np.uint64(1)
     assert at.all()
+
+
+def test_whoever_is_out_of_time_may_stay_where_he_is() -> None:
+    """Everybody is at leaf 0, as by a planner that does not look at delays, and most have one other leaf in time."""
+    known = problem(SMALL)
+    leaves, size = len(known.fair), len(known.clients)
+    fair, which = np.full(leaves, 100.0 * PARTS), np.arange(size) % leaves
+    mine = replace(known, words=as_words(np.eye(leaves, dtype=bool)), which=which, fair=fair)
+    leaf = np.zeros(size, np.int64)
+    ground, filters = ground_of(mine, mine.factor), fitted(mine, leaf)
+    ground, reach, groups = lumped(mine, ground, leaf, filters, 1)
+    assert as_truths(ground.words, leaves)[groups.items.which, groups.leaf].all()
+    state = state_of(ground, groups, filters)
+    ruining.improve(ground, reach, groups.items, state, grown_for(mine.boxes), 1 << 18, 0.02, 1)
+    served = as_truths(covered_by(mine, state.filters), leaves)[mine.rectangle, state.leaf[groups.of_subscriber]]
+    assert served.all()
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30), st.integers(1, 40))

@@ -3,7 +3,8 @@
 1. Subscribers of one lump are served by one leaf now, and could be by the same others as filters are: the same boxes
    hold what they want. A lump wants the smallest rectangle around that, and may go where all of its subscribers may.
 2. So an assignment of lumps is one of everybody: with the same loads and filters, and everyone in time. A search on
-   lumps begins with the assignment as it is, and whatever it finds holds for everybody, without any repair.
+   lumps begins with the assignment as it is, and whatever it finds holds for everybody, without any repair. Whoever is
+   not in time as it is may stay there (some planners do not look at delays, and their plans are searched on, too).
 3. What is lost is that subscribers of a lump cannot go apart. Therefore only those are in one lump whose rectangles are
    in one of few cells, and their classes too; and lumps are made anew when filters have changed.
 
@@ -72,15 +73,23 @@ def lumped(problem: Problem, ground: Ground, leaf: Ints, filters: Filters, cells
     kind, hulls = _alike(problem, filters, rectangle, size, cells)
     mask = problem.mask.astype(np.float64)
     near = cells_of(mask, problem.counts.astype(np.float64), cells)
-    served = problem.words[which] & covered_by(problem, filters)[rectangle]
+    allowed = _allowed(problem, which, at)
+    served = allowed & covered_by(problem, filters)[rectangle]
     keys = np.column_stack([*(each.astype(np.uint64) for each in (kind, near[which], at)), served])
     lump = _divided(distinct_rows(np.ascontiguousarray(keys))[1], size, max(int(problem.fair.mean()) // PARTS, 1))
     order = np.argsort(lump, kind="stable")
     first = np.searchsorted(lump[order], np.arange(lump[order[-1]] + 1))
-    words, of_lump = distinct_rows(np.bitwise_and.reduceat(problem.words[which[order]], first, axis=0))
+    words, of_lump = distinct_rows(np.bitwise_and.reduceat(allowed[order], first, axis=0))
     items = Items(kind[order[first]], of_lump, np.add.reduceat(size[order], first))
     groups = Groups(items, at[order[first]], lump[of_subscriber])
     return Lumps(ground._replace(rectangles=hulls, words=words), reach_of(problem, words), groups)
+
+
+def _allowed(problem: Problem, which: Ints, at: Ints) -> Words:
+    """By group: the leaves through which events reach it in time, and the one where it is, as bits."""
+    found = problem.words[which]
+    found[np.arange(len(at)), at // 64] |= np.uint64(1) << (at % 64).astype(np.uint64)
+    return found
 
 
 def _alike(problem: Problem, filters: Filters, rectangle: Ints, size: Ints, cells: int) -> tuple[Ints, Ints]:
