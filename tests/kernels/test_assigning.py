@@ -17,6 +17,7 @@ from overstory.kernels.greedy import Ground, State
 from overstory.kernels.recreating import Reach
 from overstory.kernels.reserving import Ahead, reserve
 from overstory.kernels.served import Items, Out, join, nothing_out, part, served_by
+from overstory.kernels.taking_out import BOX, LEAF, PLACE, WAYS, drawn_way, learn, ways_for
 from overstory.kernels.volumes import coarse_of, union_weight, weight_at_least
 
 SIDE = 9
@@ -388,3 +389,17 @@ def test_without_room_at_the_end_of_a_chain_nothing_moves() -> None:
     assert not make_room(chains, ground, items, state, out, 0, 1)[0]
     assert state.leaf.tolist() == [0, 1, 2]
     assert state.load.tolist() == [1, 1, 1]
+
+
+def test_ways_get_work_in_proportion_to_what_it_saves_and_none_is_forgotten() -> None:
+    ways, share = ways_for(1000.0), np.zeros(WAYS)
+    for number in range(40_000):
+        way = drawn_way(ways)
+        work = 20_000.0 if way < BOX else 5_000.0
+        learn(ways, way, 1e-5 * work if way in (LEAF, PLACE) else 0.0, work)  # the rate is the same for both
+        share[way] += work if number >= 10_000 else 0.0
+    share /= share.sum()
+    others = np.delete(share, [LEAF, PLACE])
+    assert share[LEAF] == pytest.approx(share[PLACE], abs=0.1)
+    assert (others > 0.02).all()
+    assert (others < 0.1).all()
