@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 
-from overstory.broker.process import CROWDED, are_crowded
+import pytest
+
+from overstory.broker.process import CROWDED, are_crowded, take_turns
 
 PROGRAM = """
 import os
@@ -28,3 +30,21 @@ def test_brokers_take_turns_where_there_are_many_for_each_processor() -> None:
 def test_whoever_takes_turns_has_children_that_do() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(os.SCHED_BATCH)] * 2
+
+
+@pytest.mark.parametrize("missing", [["SCHED_BATCH"], ["SCHED_BATCH", "sched_getaffinity", "sched_setscheduler"]])
+def test_nobody_takes_turns_where_the_system_knows_no_turns(
+    missing: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FreeBSD has processors to choose from and no such turns, macOS has neither."""
+    for name in missing:
+        monkeypatch.delattr(os, name)
+    assert not are_crowded(10**6)
+
+
+def test_a_system_that_forbids_turns_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbid)
+    take_turns()

@@ -22,7 +22,7 @@ def prepare_process() -> None:
 
 def are_crowded(brokers: int) -> bool:
     """Whether so many brokers have to take turns on the processors that this process may use."""
-    return hasattr(os, "sched_getaffinity") and brokers >= CROWDED * len(os.sched_getaffinity(0))
+    return hasattr(os, "SCHED_BATCH") and brokers >= CROWDED * len(os.sched_getaffinity(0))
 
 
 def take_turns() -> None:
