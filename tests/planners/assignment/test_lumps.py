@@ -1,5 +1,8 @@
 """Subscribers whom filters cannot tell apart go together: an assignment of lumps is one of everybody."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -119,3 +122,26 @@ def test_cells_are_cut_where_things_are_far_apart() -> None:
     weights = np.ones(5)
     assert cells_of(features, weights, 2).tolist() == [0, 0, 1, 1, 1]
     assert cells_of(features, np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 2).tolist() == [0, 1, 0, 1, 0]
+
+
+PROGRAM = """
+import hashlib
+import numpy as np
+from overstory.planners.assignment.cells import cells_of
+
+draw = np.random.default_rng(0)
+points = draw.integers(0, 50, (3000, 4)).astype(float)
+mirrored = np.concatenate([points, points[:, ::-1]])  # as much spread in one direction as in the other
+print(hashlib.sha256(cells_of(mirrored, np.ones(6000), 90).tobytes()).hexdigest())
+"""
+
+
+def test_cells_are_the_same_on_any_processor() -> None:
+    """OpenBLAS sums in an order of its own on each kind of processor, and with each number of threads."""
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=os.environ | given, capture_output=True, text=True, check=True
+        ).stdout
+        for given in ({}, {"OPENBLAS_CORETYPE": "Sandybridge"}, {"OPENBLAS_CORETYPE": "Nehalem"})
+    }
+    assert len(told) == 1

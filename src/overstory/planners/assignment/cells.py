@@ -1,7 +1,9 @@
 """Things that are alike, in few cells: the cell that is spread most is cut in two, over and over.
 
 Cells are cut across the dimension in which they are spread most, at its mean (Wan, Wong and Prusinkiewicz 1988). So it
-takes time in proportion to things and dimensions, times the depth of cuts.
+takes time in proportion to things and dimensions, times the depth of cuts. Spreads are summed row by row, never by a
+product of matrices: which of two equal ones is more would depend on the processor and on how many threads there are.
+Means may be products, as sums of whole numbers are exact.
 """
 
 from typing import NamedTuple
@@ -38,7 +40,9 @@ def cells_of(features: Floats, weights: Floats, count: int) -> Ints:
 def _cell(features: Floats, weights: Floats, members: Ints) -> _Cell:
     mine, weight = features[members], weights[members]
     means = weight @ mine / max(weight.sum(), 1e-300)
-    spreads = weight @ (mine - means) ** 2
+    apart = (mine - means) ** 2
+    apart *= weight[:, None]
+    spreads = apart.sum(axis=0)
     axis = int(np.argmax(spreads)) if len(members) else 0
     upper = np.flatnonzero(mine[:, axis] > means[axis])
     if not 0 < len(upper) < len(members):
