@@ -46,5 +46,7 @@ def test_a_system_that_forbids_turns_is_left_as_it_is(monkeypatch: pytest.Monkey
     def forbid(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
+    before = os.sched_getscheduler(0)
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
     take_turns()
+    assert os.sched_getscheduler(0) == before
