@@ -30,7 +30,7 @@ def check(running: Online, whole: Problem, here: np.ndarray) -> None:
 @pytest.mark.parametrize("what", [SMALL, LEVELS], ids=lambda what: what.levels)
 def test_arrivals_and_departures(what: Subscribers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(online, "EVERY", 60)
-    monkeypatch.setattr(online, "BUDGET", 1 << 15)
+    monkeypatch.setattr(online, "BUDGET", 1 << 17)
     whole = problem(what)
     draw = np.random.default_rng(1)
     order = draw.permutation(len(whole.clients))
