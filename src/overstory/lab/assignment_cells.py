@@ -31,10 +31,11 @@ from overstory.planners import defaults
 from overstory.planners.assignment import blind, greedy, search, slp
 from overstory.planners.assignment.bounds import certified_bound
 from overstory.planners.assignment.filter_assign import USUAL as USUAL_KNOBS
-from overstory.planners.assignment.filter_assign import Knobs, Relaxed, weights_of
+from overstory.planners.assignment.filter_assign import Knobs, Relaxed
 from overstory.planners.assignment.filters import fitted
 from overstory.planners.assignment.outcome import decision_of
 from overstory.planners.assignment.problem import Problem, problem_of
+from overstory.planners.assignment.relaxation import weights_of
 from overstory.planners.assignment.slp import Planned
 
 PAPER = "assignment"

@@ -16,19 +16,16 @@ from overstory.planners.assignment.bounds import certified_bound, exact
 from overstory.planners.assignment.candidate_filters import candidates, intervals, super_subscriptions
 from overstory.planners.assignment.filter_assign import (
     Relaxed,
-    Task,
     filter_assign,
-    holding,
     lp_relax,
     most_iterations,
-    programme,
     violated,
-    weights_of,
 )
 from overstory.planners.assignment.greedy import gr_star
 from overstory.planners.assignment.hypergraph import connectivity, hypergraph_of, partition
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem
+from overstory.planners.assignment.relaxation import Task, holding, programme, weights_of
 from overstory.planners.assignment.search import search
 from overstory.planners.assignment.slp import task_of
 from overstory.planners.assignment.trial import compile_kernels, small_problem

@@ -18,11 +18,11 @@ from scipy.sparse import csr_array
 
 from overstory.kernels.worthiest import worthiest
 from overstory.model.network import Floats, Ints
-from overstory.planners.assignment.filter_assign import holding, weights_of
 from overstory.planners.assignment.filters import fitted
 from overstory.planners.assignment.greedy import gr_star
 from overstory.planners.assignment.linear import solved
 from overstory.planners.assignment.problem import Problem, Truths
+from overstory.planners.assignment.relaxation import holding, weights_of
 
 NEAR = 1e-4  # of the value, between it and the bound
 EXACTNESS = 1e-9  # of the weight of all events, below which a gain is none

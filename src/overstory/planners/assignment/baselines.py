@@ -16,12 +16,12 @@ from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
 from overstory.planners.assignment.blind import closest
 from overstory.planners.assignment.completing import assign_all
-from overstory.planners.assignment.filter_assign import weights_of
 from overstory.planners.assignment.filters import fitted
 from overstory.planners.assignment.greedy import ground_of
 from overstory.planners.assignment.hypergraph import distances_by_part
 from overstory.planners.assignment.outcome import decision_of
 from overstory.planners.assignment.problem import Problem, problem_of
+from overstory.planners.assignment.relaxation import weights_of
 from overstory.planners.assignment.slp import fitted_part
 from overstory.planners.steps import Steps
 

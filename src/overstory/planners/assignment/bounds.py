@@ -13,8 +13,8 @@ import numpy as np
 
 from overstory.kernels.packing import brokers_needed, signatures
 from overstory.model.network import Ints
-from overstory.planners.assignment.filter_assign import holding, weights_of
 from overstory.planners.assignment.problem import Problem, Truths, as_words
+from overstory.planners.assignment.relaxation import holding, weights_of
 
 MOST_BLOCKS = 192  # along each dimension
 SECONDS = 60.0

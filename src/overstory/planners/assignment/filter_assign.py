@@ -2,23 +2,27 @@
 
 ``filter_assign`` finds the coreset by iterative reweighted sampling, ``lp_relax`` solves the linear programme of a
 sample and rounds it. Where the paper is silent: ε is 0.1; an iteration is repeated at most 20 times until it is valid;
-if the programme has no solution at the load factor that is wanted, the largest is tried.
+if no sample for loads has an assignment at the load factor that is wanted, the largest is tried, and at last the least
+factor that the sample itself has one for, as a few subscribers of each broker say little about how tight loads are.
+A maximum flow tells beforehand whether the programme has a solution: with a box around everything at every broker, it
+has one just if the sample for loads has an assignment. Programmes are nearly solved (see ``linear``), to a vertex.
 """
 
 from math import ceil, log
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from overstory.model.network import Floats, Ints
+from overstory.planners.assignment.balancing import is_feasible, least_load_factor, merged
 from overstory.planners.assignment.candidate_filters import OVERLAP, PER_BROKER, candidates, super_subscriptions
-from overstory.planners.assignment.linear import Solution, solved
-from overstory.planners.assignment.problem import Truths
+from overstory.planners.assignment.problem import Truths, as_words
+from overstory.planners.assignment.relaxation import Task, holding, programme
 
 RETRIES = 20
 ROUNDINGS = 20
 MOST_SAMPLED = 4000
+PARTS = 1000  # of a subscriber, in which a sample's share of room is counted
 
 
 class Knobs(NamedTuple):
@@ -34,21 +38,6 @@ class Knobs(NamedTuple):
 
 
 USUAL = Knobs()
-
-
-class Task(NamedTuple):
-    """One level: who is to be assigned to which brokers."""
-
-    sums: Floats
-    prices: Floats  # by broker
-    rectangles: Ints
-    rectangle: Ints  # by subscriber
-    which: Ints  # by subscriber: its class
-    mask: Truths  # by class and broker
-    fair: Floats  # by broker: its subscribers under a load factor of one
-    boxes: int
-    wanted: float
-    most: float
 
 
 class Relaxed(NamedTuple):
@@ -106,75 +95,37 @@ def _weighted_sample(weights: Floats, size: int, draw: np.random.Generator) -> I
 
 def _with_loads(task: Task, chosen: Ints, knobs: Knobs, draw: np.random.Generator) -> Relaxed | None:
     """FilterAssignHelper: a sample for loads is added; it is drawn anew where there is no solution with it."""
-    brokers, count = len(task.fair), len(task.rectangle)
-    for factor in (task.wanted, task.most):
-        for _ in range(max(ceil(log(count)), 1) if factor == task.wanted else 1):
-            for_load = draw.choice(count, min(knobs.for_load * brokers, count), replace=False)
-            every = np.unique(np.concatenate([chosen, for_load]))
-            rectangles = task.rectangles[task.rectangle[every]]
-            around = rectangles
-            if knobs.super_subscriptions:
-                around = super_subscriptions(rectangles, task.mask[task.which[every]], knobs.per_broker * brokers, draw)
-            boxes = np.unique(np.concatenate([candidates(around, knobs.overlap), _whole(rectangles)]), axis=0)
-            found = lp_relax(task, every, np.isin(every, for_load), boxes, factor, draw)
-            if found is not None:
-                return found
-    return None
+    sample = sample_for_loads(task, knobs.for_load * len(task.fair), draw)
+    if sample is None:
+        return None
+    for_load, factor = sample
+    every = np.unique(np.concatenate([chosen, for_load]))
+    rectangles = task.rectangles[task.rectangle[every]]
+    around = rectangles
+    if knobs.super_subscriptions:
+        clusters = knobs.per_broker * len(task.fair)
+        around = super_subscriptions(rectangles, task.mask[task.which[every]], clusters, draw)
+    boxes = np.unique(np.concatenate([candidates(around, knobs.overlap), _whole(rectangles)]), axis=0)
+    return lp_relax(task, every, np.isin(every, for_load), boxes, factor, draw)
+
+
+def sample_for_loads(task: Task, size: int, draw: np.random.Generator) -> tuple[Ints, float] | None:
+    """Subscribers (S_b) who have an assignment within their share of all loads, and the load factor for that."""
+    count = len(task.rectangle)
+    for factor in [task.wanted] * max(ceil(log(count)), 1) + [task.most]:
+        found = draw.choice(count, min(size, count), replace=False)
+        mask, counts = merged(task.mask[task.which[found]], np.ones(len(found), np.int64))
+        share = task.fair * (len(found) / count)
+        if is_feasible(mask, counts * PARTS, np.floor(factor * share * PARTS).astype(np.int64)):
+            return found, factor
+    least = least_load_factor(mask, counts, share)
+    return None if np.isinf(least) else (found, least)
 
 
 def _whole(rectangles: Ints) -> Ints:
     """The hull of all subscriptions: it is a candidate whatever the clusters are."""
     low, high = rectangles[:, 0::2].min(axis=0), rectangles[:, 1::2].max(axis=0)
     return np.array([[low[0], high[0], low[1], high[1]]])
-
-
-def holding(boxes: Ints, rectangles: Ints) -> Truths:
-    """By rectangle and box: whether it is within."""
-    inside = np.ones((len(rectangles), len(boxes)), bool)
-    for at in (0, 2):
-        inside &= boxes[None, :, at] <= rectangles[:, None, at]
-        inside &= boxes[None, :, at + 1] >= rectangles[:, None, at + 1]
-    return inside
-
-
-def programme(task: Task, every: Ints, for_load: Truths, boxes: Ints, factor: float) -> tuple[Solution | None, Ints]:
-    """The relaxation of (C1) to (C4), over classes of sampled subscribers with equal rectangles and brokers; and by
-    column of a box, broker and box."""
-    keys = task.rectangle[every] * len(task.mask) + task.which[every]
-    pairs, inverse = np.unique(keys, return_inverse=True)
-    rectangle, which = np.divmod(pairs, len(task.mask))
-    load = np.bincount(inverse.reshape(-1), for_load, len(pairs))
-    inside = holding(boxes, task.rectangles[rectangle])
-    pair, broker = np.nonzero(task.mask[which])
-    useful = (task.mask[which].T.astype(np.float32) @ inside.astype(np.float32)) > 0
-    at_broker, at_box = np.nonzero(useful)
-    column = np.full(useful.shape, -1)
-    column[at_broker, at_box] = len(pair) + np.arange(len(at_broker))
-    brokers, size = len(task.fair), len(pair) + len(at_broker)
-    nest_row, nest_box = np.nonzero(inside[pair])
-    rows = [at_broker, brokers + pair, brokers + len(pairs) + broker, 2 * brokers + len(pairs) + nest_row]
-    rows.append(2 * brokers + len(pairs) + np.arange(len(pair)))
-    columns = [len(pair) + np.arange(len(at_broker)), np.arange(len(pair)), np.arange(len(pair))]
-    columns += [column[broker[nest_row], nest_box], np.arange(len(pair))]
-    ones = np.ones(len(nest_row))
-    data = [np.ones(len(at_broker)), np.ones(len(pair)), load[pair], ones, -np.ones(len(pair))]
-    shape = (2 * brokers + len(pairs) + len(pair), size)
-    matrix = csr_array((np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
-    low = np.concatenate(
-        [np.full(brokers, -np.inf), np.ones(len(pairs)), np.full(brokers, -np.inf), np.zeros(len(pair))]
-    )
-    room = factor * task.fair * (load.sum() / max(len(task.rectangle), 1))
-    high = np.concatenate(
-        [np.full(brokers, float(task.boxes)), np.full(len(pairs), np.inf), room, np.full(len(pair), np.inf)]
-    )
-    weight = weights_of(task.sums, boxes)
-    cost = np.concatenate([np.zeros(len(pair)), task.prices[at_broker] * weight[at_box]])
-    return solved(cost, np.ones(size), matrix, low, high), np.stack([at_broker, at_box])
-
-
-def weights_of(sums: Floats, boxes: Ints) -> Floats:
-    first_x, last_x, first_y, last_y = boxes.T
-    return np.asarray(sums[last_x, last_y] - sums[first_x, last_y] - sums[last_x, first_y] + sums[first_x, first_y])
 
 
 def lp_relax(
@@ -200,13 +151,15 @@ def lp_relax(
 
 def violated(task: Task, found: Relaxed) -> Truths:
     """By subscriber: whether no broker in time has a filter with a box around what it wants."""
-    return np.asarray(~np.asarray(covering(task, found)[task.rectangle] & task.mask[task.which]).any(axis=1))
+    covers, in_time = as_words(covering(task, found)), as_words(task.mask)
+    return np.asarray(~(covers[task.rectangle] & in_time[task.which]).any(axis=1))
 
 
 def covering(task: Task, found: Relaxed) -> Truths:
     """By rectangle and broker: whether the filter has a box around it."""
-    inside = holding(found.boxes, task.rectangles).astype(np.float32)
-    return np.asarray(inside @ found.chosen.T.astype(np.float32) > 0)
+    used = np.flatnonzero(found.chosen.any(axis=0))
+    inside = holding(found.boxes[used], task.rectangles).astype(np.float32)
+    return np.asarray(inside @ found.chosen[:, used].T.astype(np.float32) > 0)
 
 
 def expanded(boxes: Ints, expansion: float, shape: tuple[int, ...]) -> Ints:

@@ -11,8 +11,8 @@ import numpy as np
 
 from overstory.model.network import Floats, Ints
 from overstory.planners.assignment.bounds import blocks_of
-from overstory.planners.assignment.filter_assign import weights_of
 from overstory.planners.assignment.problem import Problem
+from overstory.planners.assignment.relaxation import weights_of
 
 MOST_BLOCKS = 96  # along each dimension
 PARTS_OF_A_LEAF = 4  # a rectangle that very many want is several nodes, so that parts can be balanced

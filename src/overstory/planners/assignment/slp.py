@@ -22,12 +22,13 @@ from overstory.model.network import Ints
 from overstory.model.plan import Value
 from overstory.model.scenario import Scenario
 from overstory.planners.assignment.completing import assign_all
-from overstory.planners.assignment.filter_assign import USUAL, Knobs, Relaxed, Task, covering, filter_assign
+from overstory.planners.assignment.filter_assign import USUAL, Knobs, Relaxed, covering, filter_assign
 from overstory.planners.assignment.filters import fitted
 from overstory.planners.assignment.flowing import flow_to
 from overstory.planners.assignment.greedy import ground_of
 from overstory.planners.assignment.outcome import decision_of
 from overstory.planners.assignment.problem import Problem, Truths, as_words, problem_of
+from overstory.planners.assignment.relaxation import Task
 from overstory.planners.steps import Steps
 
 
