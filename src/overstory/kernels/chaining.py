@@ -193,10 +193,12 @@ def make_room(
             room = ground.capacity[there] - load[there]
             over = max(min(over + chains.ahead * chains.usual, room), grain)
         before = chains.moves[0]
-        looked += _send(chains, ground, items, state, out, leaf, there, over)
-        if chains.moves[0] == before:
+        seen, is_last = _send(chains, ground, items, state, out, leaf, there, over)
+        looked += seen
+        if is_last:
             chains.others[leaf, there // WORD] &= ~bit_of(there)
             chains.next[leaf] = FULL
+        if chains.moves[0] == before:
             continue
         steps += 1
         if load[there] + grain > ground.capacity[there] and chains.next[there] == NONE:
@@ -224,25 +226,31 @@ def _move(items: Items, state: State, served: Served, item: int, leaf: int, ther
 @borrowing
 def _send(
     chains: Chains, ground: Ground, items: Items, state: State, out: Out, leaf: int, there: int, over: int
-) -> int:
+) -> tuple[int, bool]:
     """Sends items that could go from a leaf to another, until there are ``over`` less or no more can go: the first ones
-    that are not too large, and at last the smallest that is. Returns how many were looked at."""
-    word, bit, looked, least = there // WORD, bit_of(there), 0, NONE
+    that are not too large, and at last the smallest that is. Returns how many were looked at, and whether nobody is
+    left who could go."""
+    word, bit, looked, least, large = there // WORD, bit_of(there), 0, NONE, 0
     members, place, most = chains.served.members, chains.served.counts[leaf] - 1, len(chains.moved)
     while place >= 0 and over > 0 and chains.moves[0] < most:
         looked += 1
-        if ground.words[members[leaf, place, 2], word] & state.covered[members[leaf, place, 1], word] & bit:
+        # Most fail the first test, which looks at little memory.
+        if chains.held[there, members[leaf, place, 1]] and ground.words[members[leaf, place, 2], word] & bit:
             item = members[leaf, place, 0]
             size = items.size[item]
             if size <= over:
                 _sent(chains, ground, items, state, out, item, leaf, there)
                 over -= size
-            elif least == NONE or size < items.size[least]:
-                least = item
+            else:
+                large += 1
+                if least == NONE or size < items.size[least]:
+                    least = item
         place -= 1
+    all_looked_at = place < 0
     if over > 0 and least != NONE and chains.moves[0] < most:
         _sent(chains, ground, items, state, out, least, leaf, there)
-    return looked
+        large -= 1
+    return looked, all_looked_at and large == 0
 
 
 @borrowing

@@ -34,18 +34,18 @@ class Grown(NamedTuple):
     boxes: Array  # those of the filter afterwards
     changed: Array  # of these the ones that are new or larger
     trial: Array
-    wanted: Array  # two boxes on their way up
+    wanted: Array  # boxes on their way up
 
 
 def grown_for(alpha: int) -> Grown:
-    return Grown(*(np.empty((count, 4), np.int64) for count in (alpha, 2, alpha, 2)))
+    return Grown(*(np.empty((count, 4), np.int64) for count in (alpha, 2, alpha, max(alpha, 2))))
 
 
 def no_filters(nodes: int, alpha: int) -> Filters:
     return Filters(np.zeros((nodes, alpha, 4), np.int64), np.zeros(nodes, np.int64), np.zeros(nodes))
 
 
-@kernel
+@borrowing
 def let_in(sums: Array, boxes: Array, count: int, before: float, box: Array, grown: Grown) -> tuple[float, int, int]:
     """The least added weight that lets a box into a filter, how many boxes it has then, and how many of them changed:
     they are in ``grown``."""
@@ -220,28 +220,24 @@ def _up(
     return total
 
 
-@kernel
+@borrowing
 def let_in_path(sums: Array, parent: Array, filters: Filters, leaf: int, box: Array, grown: Grown) -> None:
     """Lets a box in at a leaf and on the way up."""
-    alpha = filters.boxes.shape[1]
     node, waiting = leaf, 1
-    wanted = np.empty((2 * alpha + 2, 4), np.int64)
-    further = np.empty((2 * alpha + 2, 4), np.int64)
-    wanted[0] = box
+    _set(grown.wanted[0], box)
     while node != NONE and waiting:
-        more = 0
+        boxes, is_changed = filters.boxes[node], False
         for at in range(waiting):
-            boxes = filters.boxes[node]
-            _, count, changed = let_in(sums, boxes, filters.counts[node], filters.weights[node], wanted[at], grown)
+            count, before = filters.counts[node], filters.weights[node]
+            _, count, changed = let_in(sums, boxes, count, before, grown.wanted[at], grown)
             if changed:
-                boxes[:count] = grown.boxes[:count]
-                filters.counts[node] = count
-                filters.weights[node] = union_weight(sums, boxes, count)
-                for each in range(changed):
-                    further[more] = grown.changed[each]
-                    more += 1
-        node, waiting = parent[node], min(more, 2 * alpha)
-        wanted[:waiting] = further[:waiting]
+                for number in range(count):
+                    _set(boxes[number], grown.boxes[number])
+                filters.counts[node], filters.weights[node] = count, union_weight(sums, boxes, count)
+                is_changed = True
+        node, waiting = parent[node], filters.counts[node] if is_changed else 0
+        for at in range(waiting):
+            _set(grown.wanted[at], boxes[at])
 
 
 @kernel

@@ -113,7 +113,7 @@ def _put(attempt: Attempt, item: int, leaf: int) -> None:
     note(attempt.chains, attempt.ground, attempt.items, attempt.state, item, leaf)
 
 
-@kernel
+@borrowing
 def _put_together(attempt: Attempt, rectangle: int, count: int, cost: float, limit: float) -> tuple[float, int]:
     """Puts all who wait for a rectangle at one leaf after the other. Returns what the whole costs then, which is
     infinite if somebody finds no place, and the work."""
@@ -121,7 +121,7 @@ def _put_together(attempt: Attempt, rectangle: int, count: int, cost: float, lim
     work, failed = 0, 0
     for word in range(len(chains.refused)):
         chains.refused[word] = 0
-    attempt.prices.known[:] = UNKNOWN
+    forget(attempt.prices, NONE, True)
     while count and cost <= limit:
         open_up(chains, state.load, ground.capacity, chains.usual)
         if failed >= LEAVES_TRIED:
@@ -140,7 +140,7 @@ def _put_together(attempt: Attempt, rectangle: int, count: int, cost: float, lim
     return cost, work
 
 
-@kernel
+@borrowing
 def _put_at(attempt: Attempt, rectangle: int, count: int, leaf: int) -> tuple[int, int]:
     """Puts those who wait at a leaf, while there is room or some can be made. Its filter grows before the first.
     Returns how many still wait, and the work."""
@@ -174,7 +174,8 @@ def _put_at(attempt: Attempt, rectangle: int, count: int, leaf: int) -> tuple[in
 def forget(prices: Prices, leaf: int, levels: bool) -> None:
     """What a rectangle costs at a leaf whose filter has grown, and with brokers above it at any leaf."""
     if levels:
-        prices.known[:] = UNKNOWN
+        for each in range(len(prices.known)):
+            prices.known[each] = UNKNOWN
     else:
         prices.known[leaf] = UNKNOWN
 
