@@ -81,7 +81,7 @@ def test_subscribers_of_a_class_are_spread_as_the_flow_says(seed: int) -> None:
     task = Task(
         np.zeros((2, 2)), np.ones(4), np.zeros((3, 4), np.int64), rectangle, which, mask, np.ones(4), 3, 1.0, 2.0
     )
-    found = assign_subscribers(task, np.ones((3, 4), bool), [room])
+    found = assign_subscribers(task, np.ones((3, 4), bool), np.eye(4, dtype=bool), [room])
     served = found >= 0
     assert served.sum() == plain_value(mask, count, room)
     assert mask[which[served], found[served]].all()

@@ -7,7 +7,7 @@ from overstory.kernels.greedy import Ground, State, fewest_first
 from overstory.model.network import Ints
 from overstory.planners.assignment.filters import covered_by, fitted
 from overstory.planners.assignment.flowing import flow_of
-from overstory.planners.assignment.greedy import ahead_of, by_class, nobody_ahead
+from overstory.planners.assignment.greedy import ahead_of, by_class, gr_star, nobody_ahead
 from overstory.planners.assignment.problem import Problem, distinct_rows
 from overstory.planners.assignment.repairing import repaired
 
@@ -36,8 +36,9 @@ def assign_all(problem: Problem, ground: Ground, filters: Filters) -> tuple[Ints
 def _one_by_one(problem: Problem, ground: Ground, filters: Filters) -> tuple[Ints, Filters]:
     """Everybody to filters as they are, enlarged where that is not enough, with a flow ahead."""
     ahead = ahead_of(problem, ground)
-    if ahead is None:
-        raise AssertionError("there is no assignment within the load factor, though the problem says so")
+    if ahead is None:  # there is no assignment within the largest load
+        state = gr_star(problem)
+        return state.leaf, fitted(problem, state.leaf, state.filters)
     kept = Filters(filters.boxes.copy(), filters.counts.copy(), filters.weights.copy())
     nobody = np.zeros(len(problem.fair), np.int64)
     state = State(kept, covered_by(problem, filters), nobody, np.full(len(problem.clients), -1))

@@ -1,11 +1,16 @@
 """FilterAssign of Yu, Agarwal and Yang (their Algorithm 1): filters by linear programming on a coreset of subscribers.
 
 ``filter_assign`` finds the coreset by iterative reweighted sampling, ``lp_relax`` solves the linear programme of a
-sample and rounds it. Where the paper is silent: ε is 0.1; an iteration is repeated at most 20 times until it is valid;
-if no sample for loads has an assignment at the load factor that is wanted, the largest is tried, and at last the least
-factor that the sample itself has one for, as a few subscribers of each broker say little about how tight loads are.
-A maximum flow tells beforehand whether the programme has a solution: with a box around everything at every broker, it
-has one just if the sample for loads has an assignment. Programmes are nearly solved (see ``linear``), to a vertex.
+sample and rounds it. Where the paper is silent:
+
+* ε is 0.1.
+* A guess is doubled after ten programmes at the latest. That is less than Lemma 2 allows for, but a sample twice as
+  large takes little longer to solve, and covers everybody sooner than dozens of small ones.
+* If no sample for loads has an assignment at the load factor that is wanted, the largest is tried, and at last the
+  least factor that the sample itself has one for: a few subscribers of each broker say little about how tight loads
+  are. A maximum flow tells beforehand whether the programme has a solution: as a box around everything is among the
+  candidates, it has one just if the sample for loads has an assignment.
+* Programmes are nearly solved (see ``linear``), to a vertex.
 """
 
 from math import ceil, log
@@ -19,7 +24,7 @@ from overstory.planners.assignment.candidate_filters import OVERLAP, PER_BROKER,
 from overstory.planners.assignment.problem import Truths, as_words
 from overstory.planners.assignment.relaxation import Task, holding, programme
 
-RETRIES = 20
+PROGRAMMES = 10  # for one guess of g
 ROUNDINGS = 20
 MOST_SAMPLED = 4000
 PARTS = 1000  # of a subscriber, in which a sample's share of room is counted
@@ -58,26 +63,24 @@ def filter_assign(task: Task, seed: int, knobs: Knobs = USUAL) -> Relaxed | None
     """Algorithm 1: filters that cover everybody, by iterative reweighted sampling."""
     draw, count, group, valid, tried = np.random.default_rng(seed), len(task.rectangle), 4, 0, 0
     while group <= count:
-        weights, before = np.ones(count), tried
+        weights, before, iterations = np.ones(count), tried, 0
         sample = min(ceil(knobs.sampled * group * log(group)), count, MOST_SAMPLED)
-        for _ in range(most_iterations(group, count)):
-            for _ in range(RETRIES):
-                chosen = _weighted_sample(weights, sample, draw)
-                found = _with_loads(task, chosen, knobs, draw)
-                if found is None:
-                    return None
-                tried += 1
-                wide = found._replace(boxes=expanded(found.boxes, knobs.expansion, task.sums.shape))
-                uncovered = violated(task, found)
-                is_valid = bool(weights[uncovered].sum() <= knobs.expansion * weights.sum())
-                valid += is_valid
-                if not violated(task, wide).any():
-                    return wide._replace(
-                        certificate=sample, guess=group, iterations=tried - before, valid=valid, tried=tried
-                    )
-                if is_valid:
-                    break
-            weights[uncovered] *= 2
+        while iterations < most_iterations(group, count) and tried - before < PROGRAMMES:
+            found = _with_loads(task, _weighted_sample(weights, sample, draw), knobs, draw)
+            if found is None:
+                return None
+            tried += 1
+            wide = found._replace(boxes=expanded(found.boxes, knobs.expansion, task.sums.shape))
+            uncovered = violated(task, found)
+            is_valid = bool(weights[uncovered].sum() <= knobs.expansion * weights.sum())
+            valid += is_valid
+            if not violated(task, wide).any():
+                return wide._replace(
+                    certificate=sample, guess=group, iterations=tried - before, valid=valid, tried=tried
+                )
+            if is_valid:
+                iterations += 1
+                weights[uncovered] *= 2
         group *= 2
     return None
 

@@ -5,8 +5,10 @@ on all leaves, and the filters of the other brokers are fitted to those below.
 
 Where the paper is silent: whoever no filter serves in the end, as rounding leaves no room, is assigned to filters that
 are enlarged as little as it takes. In ``slp`` a child may take a subscriber if at least γ̄ of the capacity below it is
-in time for it (or any, if no child has as much), and its capacity is that of its leaves; the last level is repaired in
-the same way.
+in time for it (or any, if no child has as much), and its capacity is that of its leaves. The maximum flow goes on to
+the leaves: whoever is covered by a child may go to any leaf below it that is in time, within the load of that leaf. So
+what a broker passes to its child can be served below the child, and if there is any assignment, there is one for each
+broker on the way down. Those whom no flow serves are assigned as in ``slp1``, by leaves of this broker's children.
 """
 
 from collections.abc import Mapping
@@ -41,10 +43,12 @@ class Planned(NamedTuple):
     relaxed: Relaxed | None = None  # of one level
 
 
-def assign_subscribers(task: Task, covers: Truths, capacities: list[Ints]) -> Ints:
-    """The second step: a maximum flow over classes of subscribers with equal brokers; -1 for those who are left. Of
-    several capacities the first with which nobody is left, else the last."""
-    words = as_words(covers)[task.rectangle] & as_words(task.mask)[task.which]
+def assign_subscribers(task: Task, covers: Truths, below: Truths, capacities: list[Ints]) -> Ints:
+    """The second step: a maximum flow over classes of subscribers with equal leaves; -1 for those who are left. What
+    brokers cover is by rectangle, and ``below`` says which leaves are below them. Of several capacities the first with
+    which nobody is left, else the last."""
+    through = as_words(covers.astype(np.float32) @ below.astype(np.float32) > 0)
+    words = through[task.rectangle] & as_words(task.mask)[task.which]
     return flow_to(words, len(task.fair), capacities)
 
 
@@ -71,36 +75,36 @@ def factors_of(problem: Problem) -> list[Ints]:
 
 def slp1(problem: Problem, seed: int, knobs: Knobs = USUAL) -> Planned:
     """Assigns all subscribers to leaves at once, as SLP1 of the paper does."""
-    task = task_of(problem)
+    task, leaves = task_of(problem), len(problem.fair)
     found = filter_assign(task, seed, knobs)
-    leaves = len(problem.fair)
-    had = no_filters(len(problem.brokers.nodes), problem.boxes)
     if found is None:
-        leaf, filters = assign_all(problem, ground_of(problem, problem.factor), had)
-        return Planned(leaf, filters, np.nan)
-    leaf = assign_subscribers(task, covering(task, found), factors_of(problem))
-    if (leaf < 0).any():
-        served = leaf >= 0
-        part = fitted_part(problem, leaf, served)
-        had.boxes[:leaves], had.counts[:leaves] = part.boxes[:leaves], part.counts[:leaves]
-        had.weights[:leaves] = part.weights[:leaves]
-        leaf, filters = assign_all(problem, ground_of(problem, problem.factor), part)
-        return Planned(leaf, filters, found.fractional, found)
-    return Planned(leaf, fitted(problem, leaf), found.fractional, found)
+        nothing = no_filters(len(problem.brokers.nodes), problem.boxes)
+        return Planned(*assign_all(problem, ground_of(problem, problem.factor), nothing), np.nan)
+    leaf = assign_subscribers(task, covering(task, found), np.eye(leaves, dtype=bool), factors_of(problem))
+    return Planned(*_completed(problem, leaf), found.fractional, found)
+
+
+def _completed(problem: Problem, leaf: Ints) -> tuple[Ints, Filters]:
+    """Assigns those who are left, -1, to filters that serve the others and are enlarged as little as it takes."""
+    if (leaf >= 0).all():
+        return leaf, fitted(problem, leaf)
+    return assign_all(problem, ground_of(problem, problem.factor), fitted_part(problem, leaf, leaf >= 0))
 
 
 def fitted_part(problem: Problem, leaf: Ints, served: Truths) -> Filters:
     """The filters of those who are assigned."""
-    part = replace(
-        problem, rectangle=problem.rectangle[served], which=problem.which[served], clients=problem.clients[served]
-    )
-    return fitted(part, leaf[served])
+    return fitted(part_of(problem, np.flatnonzero(served)), leaf[served])
+
+
+def part_of(problem: Problem, mine: Ints) -> Problem:
+    """The same with some subscribers only."""
+    return replace(problem, rectangle=problem.rectangle[mine], which=problem.which[mine], clients=problem.clients[mine])
 
 
 def slp(problem: Problem, seed: int, knobs: Knobs = USUAL) -> Planned:
     """Top down: at each broker its subscribers are divided among its children."""
     parent, leaves = problem.brokers.parent, len(problem.fair)
-    below = _leaves_below(parent, leaves)
+    below = leaves_below(parent, leaves)
     leaf = np.full(len(problem.clients), -1)
     waiting, value = [(-1, np.arange(len(problem.clients)))], 0.0
     while waiting:
@@ -108,23 +112,14 @@ def slp(problem: Problem, seed: int, knobs: Knobs = USUAL) -> Planned:
         if not len(mine):
             continue
         children = np.flatnonzero(parent == node)
-        part, fractional = _divided(problem, children, below, mine, seed, knobs)
+        leaf[mine], fractional = _divided(part_of(problem, mine), children, below, seed, knobs)
         value += 0.0 if np.isnan(fractional) else fractional
-        for number, child in enumerate(children.tolist()):
-            ours = mine[part == number]
-            if child < leaves:
-                leaf[ours] = child
-            else:
-                waiting.append((child, ours))
-    late = ~problem.mask[problem.which, np.maximum(leaf, 0)] | (leaf < 0)
-    over = np.bincount(leaf[~late], minlength=leaves) > problem.capacity(problem.factor)
-    if late.any() or over.any():
-        part_filters = fitted_part(problem, leaf, ~late)
-        return Planned(*assign_all(problem, ground_of(problem, problem.factor), part_filters), value)
+        inner = children[children >= leaves].tolist()
+        waiting += [(child, mine[below[child, leaf[mine]]]) for child in inner]
     return Planned(leaf, fitted(problem, leaf), value)
 
 
-def _leaves_below(parent: Ints, leaves: int) -> Truths:
+def leaves_below(parent: Ints, leaves: int) -> Truths:
     """Whether a leaf is below a node, by node and leaf."""
     found = np.zeros((len(parent), leaves), bool)
     found[np.arange(leaves), np.arange(leaves)] = True
@@ -134,29 +129,59 @@ def _leaves_below(parent: Ints, leaves: int) -> Truths:
     return found
 
 
-def _divided(
-    problem: Problem, children: Ints, below: Truths, mine: Ints, seed: int, knobs: Knobs
-) -> tuple[Ints, float]:
-    """The child of each subscriber of a broker, and the value of the programme."""
+def _divided(problem: Problem, children: Ints, below: Truths, seed: int, knobs: Knobs) -> tuple[Ints, float]:
+    """A leaf below some child for each subscriber of a broker, and the value of the programme."""
+    under = np.flatnonzero(below[children].any(axis=0))
+    small = subtree(problem, children, below)
+    if len(children) == 1 and len(under) == 1:
+        return np.full(len(problem.clients), under[0]), np.nan
+    task = _task_of_children(problem, children, below, knobs)
+    found = filter_assign(task, seed, knobs) if len(children) > 1 else None
+    covers = np.ones((len(task.rectangles), len(children)), bool) if found is None else covering(task, found)
+    in_time = task._replace(mask=small.mask, fair=small.fair)
+    leaf = assign_subscribers(in_time, covers, below[children][:, under], [small.capacity(small.factor)])
+    if (leaf < 0).any():
+        had = _as_above(small, fitted_part(small, leaf, leaf >= 0))
+        leaf, _ = assign_all(small, ground_of(small, small.factor), had)
+    return under[leaf], np.nan if found is None else found.fractional
+
+
+def _as_above(small: Problem, filters: Filters) -> Filters:
+    """Leaves have the filters of the children that they are below."""
+    inner = np.flatnonzero(small.brokers.parent >= 0)
+    for had in filters:
+        had[inner] = had[small.brokers.parent[inner]]
+    return filters
+
+
+def _task_of_children(problem: Problem, children: Ints, below: Truths, knobs: Knobs) -> Task:
     fair = below[children] @ problem.fair
     share = (problem.mask.astype(float) * problem.fair) @ below[children].T / np.maximum(fair, 1e-300)
     mask = share >= knobs.in_time
     mask |= (share > 0) & ~mask.any(axis=1, keepdims=True)
-    task = task_of(problem)._replace(
-        prices=problem.brokers.prices[children],
-        rectangle=problem.rectangle[mine],
-        which=problem.which[mine],
-        mask=mask,
-        fair=fair,
+    return task_of(problem)._replace(prices=problem.brokers.prices[children], mask=mask, fair=fair)
+
+
+def subtree(problem: Problem, children: Ints, below: Truths) -> Problem:
+    """The same for the leaves below some children of a broker, which stand below these children, or where they are
+    children themselves, below the root. What happens between a child and its leaves costs nothing."""
+    leaves, brokers = len(problem.fair), problem.brokers
+    under = np.flatnonzero(below[children].any(axis=0))
+    inner = children[children >= leaves]
+    parent = np.full(len(under) + len(inner), -1)
+    prices = np.concatenate([np.zeros(len(under)), brokers.prices[inner]])
+    for number, child in enumerate(inner.tolist()):
+        parent[np.flatnonzero(below[child, under])] = len(under) + number
+    alone = np.flatnonzero(parent[: len(under)] < 0)
+    prices[alone] = brokers.prices[under[alone]]
+    nodes = np.concatenate([brokers.nodes[under], brokers.nodes[inner]])
+    return replace(
+        problem,
+        brokers=brokers._replace(nodes=nodes, parent=parent, prices=prices, leaves=brokers.leaves[under]),
+        words=as_words(problem.mask[:, under]),
+        fair=problem.fair[under],
+        others=problem.others[under],
     )
-    rooms = [np.floor(fair * factor).astype(np.int64) for factor in np.unique([problem.wanted, problem.most])]
-    reachable = mask[task.which].any(axis=1)
-    found = filter_assign(task, seed, knobs) if reachable.all() and len(children) > 1 else None
-    covers = np.ones((len(task.rectangles), len(children)), bool) if found is None else covering(task, found)
-    part = assign_subscribers(task, covers, rooms)
-    if (part < 0).any():
-        part = assign_subscribers(task, np.ones_like(covers), [*rooms, np.full(len(children), len(mine))])
-    return part, np.nan if found is None else found.fractional
 
 
 def knobs_of(parameters: Mapping[str, Value]) -> Knobs:
