@@ -2,6 +2,7 @@
 header."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,18 +13,17 @@ from hypothesis import strategies as st
 from overstory.broker import fabric
 from overstory.broker.carrying import Carrying
 from overstory.broker.fast import Fast
+from overstory.broker.following import Followed
 from overstory.broker.places import Who
 from overstory.broker.warming import carry_between_two
 from overstory.errors import LinkError
 from overstory.filters import parse_filter
-from overstory.kernels.forwarding import forward
+from overstory.kernels.following import follow, stay
 from overstory.kernels.gather import decide
-from overstory.kernels.steering import take_hop
 from overstory.model.tables import PATHS, STEINER, TREE
 from overstory.routing.messages import LATE
 from overstory.routing.share import FlowShare, Member, Share, tree_shares
 from overstory.wire.encode import encode
-from overstory.wire.frames import Events
 from overstory.wire.packets import Ack, Publish
 
 from ..routing.network import FEWER
@@ -161,13 +161,13 @@ def test_steered_frames_of_several_neighbours_are_handled_as_one(monkeypatch: py
     handled = list[int]()
     whole = Fast.followed
 
-    def followed(self: Fast, events: Events) -> bool:
-        done = whole(self, events)
-        handled.append(len(events) if done else 0)
+    def followed(self: Fast, bodies: Sequence[memoryview], most: int, faster: int) -> Followed:
+        done = whole(self, bodies, most, faster)
+        handled.append(done.frames)
         return done
 
     carry_between_two()
-    kernels: list[Any] = [take_hop, forward, decide]
+    kernels: list[Any] = [follow, stay, decide]
     before = [len(kernel.signatures) for kernel in kernels]
     monkeypatch.setattr(Fast, "followed", followed)
     batches = [(broker, [(2, 0)]) for broker in (1, 4)]
@@ -200,7 +200,7 @@ def test_an_error_while_joined_frames_are_handled_is_said_once_for_each(monkeypa
     there, said = with_two_frames(1).brokers[0].fabric, list[int]()
     there.on_error = lambda neighbour, error: said.append(neighbour.peer)
 
-    def fails(self: Fast, events: Events) -> bool:
+    def fails(self: Fast, *_: object) -> Followed:
         raise LinkError("no")
 
     monkeypatch.setattr(Fast, "followed", fails)
@@ -211,9 +211,9 @@ def test_an_error_while_joined_frames_are_handled_is_said_once_for_each(monkeypa
 def test_frames_that_kernels_refuse_together_have_their_turns_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     there, asked = with_two_frames(1).brokers[0].fabric, list[int]()
 
-    def refuses(self: Fast, events: Events) -> bool:
-        asked.append(len(events))
-        return False
+    def refuses(self: Fast, bodies: Sequence[memoryview], *_: object) -> Followed:
+        asked.append(len(bodies))
+        return Followed(0, 0, 2)
 
     monkeypatch.setattr(Fast, "followed", refuses)
     there.run(100)

@@ -5,9 +5,9 @@ from typing import Any
 from overstory.broker.warming import carry_between_two
 from overstory.kernels.boxes import add_plain, remove_plain
 from overstory.kernels.cells import read_numbers
-from overstory.kernels.forwarding import forward
+from overstory.kernels.following import follow, stay
 from overstory.kernels.link_packets import link_packets
-from overstory.kernels.steering import take_hop
+from overstory.kernels.recent import forget, move
 from overstory.kernels.steiner_router import _route_many
 from overstory.kernels.straight import sent_on
 
@@ -15,5 +15,5 @@ from overstory.kernels.straight import sent_on
 def test_two_brokers_carry_events_by_kernels_and_let_subscriptions_go() -> None:
     assert carry_between_two() == (14, 0)
     kernels: list[Any] = [link_packets, add_plain, remove_plain, sent_on]
-    kernels += [read_numbers, take_hop, _route_many, forward]  # for events of a plan before, and of steered flows
+    kernels += [read_numbers, _route_many, follow, stay, move, forget]  # for events of a plan before, and steered ones
     assert all(kernel.signatures for kernel in kernels)  # they are loaded

@@ -330,7 +330,7 @@ def test_what_is_remembered_of_events_is_bounded(monkeypatch: pytest.MonkeyPatch
         network.publish(0, CLIENT, event, {"x": 1})
     network.settle()
     assert [event for event, _ in network.deliveries()] == list(range(50, 90))
-    assert len(network.routers[1].state.epochs[0].arrivals._seen) == 10
+    assert len(network.routers[1].state.epochs[0].arrivals.seen) == 10
 
 
 # Regions

@@ -20,6 +20,7 @@ from overstory.broker.carrying import Carrying
 from overstory.broker.epochs import KINDS as EPOCH_KINDS
 from overstory.broker.epochs import Epochs
 from overstory.broker.facts import AT, UP, Fact, Facts
+from overstory.broker.following import Followed
 from overstory.broker.groups import GROUP_KINDS, Groups
 from overstory.broker.leading import Lead
 from overstory.broker.links import Neighbour, Up
@@ -52,6 +53,7 @@ from overstory.wire.frames import (
     Events,
     Flows,
     Raw,
+    Ready,
     are_alike,
     decode_events,
     distinct,
@@ -142,7 +144,7 @@ class Fabric:
         self._outbox: dict[int, list[Any]] = {}  # of each neighbour: messages and bundles of events, in order
         self._inbox: deque[tuple[Neighbour, int, Raw]] = deque()
         self._said: deque[Any] = deque()  # the control messages that are left of the first frame there
-        self._refused = 0  # frames of steered events that kernels do not handle together
+        self._refused = 0  # frames at the front that are not for kernels that follow headers
         self._unfiled = False  # entries of the forwarding table wait to be filed
         self.epochs = Epochs(self)
         self.on |= self.epochs.on
@@ -217,7 +219,7 @@ class Fabric:
     def up(self, peer: int, up: Up) -> None:
         """A handshake with a neighbour is done."""
         if up.is_new:
-            self._outbox[peer] = [item for item in self._outbox.pop(peer, ()) if isinstance(item, Bundle)]
+            self._outbox[peer] = [item for item in self._outbox.pop(peer, ()) if isinstance(item, Bundle | Ready)]
             if self._inbox and self._inbox[0][0].peer == peer:
                 self._said.clear()
             self._inbox = deque(item for item in self._inbox if item[0].peer != peer)
@@ -254,7 +256,7 @@ class Fabric:
         """Handles so many of the frames that wait, and some long work of the router. Returns whether any is left."""
         self.preparing.run()
         while self._inbox and most > 0:
-            if followed := self._follow_together(most):
+            if followed := self._follow(most):
                 most -= followed
                 continue
             neighbour, _, raw = self._inbox[0]
@@ -284,31 +286,30 @@ class Fabric:
             if self.on_error is not None:
                 self.on_error(neighbour, error if isinstance(error, LinkError) else LinkError(str(error)))
 
-    def _follow_together(self, most: int) -> int:
+    def _follow(self, most: int) -> int:
         """Handles the first frames that wait as one, if all have steered events and kernels can: each has few events,
         and most of its work does not depend on how many. Returns how much work it was, about ``most`` at most; 0 if
-        nothing was done. Where kernels refuse, none of these frames is tried together with others again."""
-        if len(self._inbox) < 2 or self._inbox[1][2].kind != EVENTS:  # most often: a frame alone is read but once
-            return 0
+        nothing was done. Frames that kernels refuse have their turns alone."""
         if self._said or self._refused or self.fast is None or not self.fast.follows:
             return 0
-        parts, active, work = list[Events](), self.epochs.active, 0
+        bodies = []
         for _, _, raw in islice(self._inbox, TOGETHER):
-            part = _read_steered(raw) if work < most else None
-            if part is None or part.epoch != active or not self._everyone.issuperset(distinct(part.entries)):
+            if raw.kind != EVENTS:
                 break
-            parts.append(part)
-            work += len(part) // FASTER + 1
-        if len(parts) < 2:
+            bodies.append(raw.body)
+        if not bodies:
             return 0
         try:
-            if not self.fast.followed(joined_events(parts)):
-                self._refused = len(parts)
-                return 0
+            done: Followed = self.fast.followed(bodies, most, FASTER)
+            frames, work, self._refused = done
         except FAULTS as error:
-            self._failed(len(parts), error)
-        self.epochs.frames[active] = self.epochs.frames.get(active, 0) + len(parts)
-        for _ in parts:
+            self._failed(len(bodies), error)
+            frames = work = len(bodies)
+        if not frames:
+            return 0
+        active = self.epochs.active
+        self.epochs.frames[active] = self.epochs.frames.get(active, 0) + frames
+        for _ in range(frames):
             self._done()
         return work
 
@@ -474,6 +475,11 @@ class Fabric:
             promise.wait(count)  # until the frame is made
         self._outbox.setdefault(peer, []).append(Bundle(events, promises))
 
+    def pass_on(self, peer: int, ready: Ready) -> None:
+        """Sends a neighbour events that are written already, behind all that was sent there before."""
+        if peer in self.neighbours:
+            self._outbox.setdefault(peer, []).append(ready)
+
     def _events(self, neighbour: Neighbour, raw: Raw) -> int:
         """Events that a neighbour sent: they go on, and to clients here."""
         events = decode_events(raw.body)
@@ -510,8 +516,13 @@ class Fabric:
         for peer, items in outbox.items():
             neighbour, at = self.neighbours[peer], 0
             while at < len(items):
-                end, is_run = at, isinstance(items[at], Bundle)
-                while end < len(items) and isinstance(items[end], Bundle) == is_run:
+                end, kind = at, type(items[at])
+                if kind is Ready:
+                    neighbour.pass_on(items[at])
+                    at += 1
+                    continue
+                is_run = kind is Bundle
+                while end < len(items) and type(items[end]) is not Ready and (type(items[end]) is Bundle) == is_run:
                     end += 1
                 if is_run:
                     self._send_events(neighbour, items[at:end])
@@ -533,20 +544,6 @@ class Fabric:
             neighbour.publish(joined_events([bundle.events for bundle in mine]), promises)
             for promise, count in runs_of(promises):
                 promise.kept(count)
-
-
-def _read_steered(raw: Raw) -> Events | None:
-    """The events of a frame that may be handled with others: of QoS 0, each in one steered flow. None if it is another
-    one, or is wrong."""
-    if raw.kind != EVENTS:
-        return None
-    try:
-        events = decode_events(raw.body)
-    except LinkError:  # which is said when the frame has its turn alone
-        return None
-    if events.steering is None or events.acknowledged or events.marks.any() or (events.steering.counts != 1).any():
-        return None
-    return events
 
 
 def _entries_of(message: Any) -> int:

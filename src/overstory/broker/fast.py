@@ -9,7 +9,7 @@ neighbour. So an acknowledgement may wait for others that came with it; it never
 waits for frames that were sent after it came.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from overstory.broker.departing import Copies, Departing, Sent
 from overstory.broker.fabric import Fabric
-from overstory.broker.following import Following
+from overstory.broker.following import Followed, Following
 from overstory.broker.kinds import Hops
 from overstory.broker.onward import Onward
 from overstory.broker.promises import Promise, Runs
@@ -45,6 +45,7 @@ class Fast:
         self._know(fabric.neighbours)
         tick.fast = self
         tick.compiled.steers = True
+        self._following = Following(fabric, tick)
         self.onward = tick.straight.onward = Onward(fabric, tick, tick.straight.kinds)
         fabric.fast = self
 
@@ -111,6 +112,14 @@ class Fast:
                 return events, promise if events.marks[0] & QOS else None
 
             self.fabric.stranding.hold(departing.stranded, decision.steered.ids, row)
+        return left
+
+    def for_clients(self, decision: Decision) -> list[int]:
+        """The pairs of events and slots of a decision that are no broker's."""
+        if not decision.has_specials:
+            return []
+        pairs = decision.pairs
+        left: list[int] = pairs[self._brokers(pairs[:, 1]) == NONE].ravel().tolist()
         return left
 
     def hops_of(self, decision: Decision, origin: int = NONE) -> Hops | None:
@@ -185,7 +194,7 @@ class Fast:
         if events.epoch != active or not self.can_decide:
             return False
         if events.steering is not None:
-            return self._follow(events)
+            return False
         is_safe = not events.marks.any()
         if is_safe and self.onward.arrived(origin, events):
             return True
@@ -229,41 +238,11 @@ class Fast:
             return None
         return None if (frames["marks"] & JSON).any() else (data, frames, chunks)
 
-    def followed(self, events: Events) -> bool:
-        """Handles steered events of the plan in use that have come in several frames, if ``follows`` allows it.
-
-        False if kernels cannot; nothing has happened then.
-        """
-        return self._follow(events)
-
-    def _follow(self, events: Events) -> bool:
-        """Sends events on as their headers say, and hands out those that stay here. False if the plain way has to."""
-        router, state, compiled = self.state.router, self.state, self.tick.compiled
-        following = Following.of(router.state.epochs[events.epoch], events)
-        if following is None or state.takers:
-            return False
-        decisions = []
-        if len(following.staying):
-            framed = self._framed(events)
-            if framed is None:
-                return False
-            data, frames, chunks = framed
-            for rows, flows in following.together(compiled.asks_broker):
-                part = frames[rows]
-                decision = compiled.decide(data, part, chunks, self.tick.slots, flows, int(events.entries[rows[0]]))
-                if decision is None or decision.decided != len(part):
-                    return False
-                decisions.append((rows, part, decision))
-        for peer, sent in following.onward():
-            if peer in self.fabric.neighbours:
-                self.fabric.send(peer, sent, [])
-        for rows, part, decision in decisions:
-            pairs = decision.pairs
-            left: list[int] = pairs[self._brokers(pairs[:, 1]) == NONE].ravel().tolist()
-            mine = Came(events.publishers[rows], events.ids[rows], events.entries[rows])
-            self.tick.hand_out(decision, left, data, part, chunks, mine)
-        self.fabric.act(router.stayed(events.epoch, following.here, events.ids, events.entries))
-        return True
+    def followed(self, bodies: Sequence[memoryview], most: int, faster: int) -> Followed:
+        """Handles the first of some frames with steered events of the plan in use, if ``follows`` allows it: see
+        ``Following.follow``."""
+        state = self.state.router.state
+        return self._following.follow(state.epochs[state.active], bodies, most, faster)  # type: ignore[index]
 
     def _are_new(self, events: Events) -> bool:
         """Whether none of the events of QoS 1 in a frame can have come before."""

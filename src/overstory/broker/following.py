@@ -1,105 +1,135 @@
-"""Steered events of QoS 0 that come from a neighbour: where their headers send them, and which of them stay here.
+"""Steered events of QoS 0 that come from neighbours, by kernels: frames go on as their headers say, without an object
+for any of their events, and clients here get what stays.
 
-It says what ``Router.publish`` says of the same frames, for as long as nothing is out of the ordinary: every header can
-be followed, every next hop is up, no event has come before, and flows are not ordered. Nothing is read of the events
-themselves but what they were sent with.
+It does what ``Fabric`` does with the same frames one by one, for as long as nothing is out of the ordinary
+(``kernels.following``), every next hop is up, and kernels can decide about those events that stay.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from overstory.kernels.forwarding import Forwarded, forward
+from overstory.broker.tick import Came, Tick
+from overstory.kernels.following import (
+    BEGIN,
+    COPIES,
+    DONE,
+    END,
+    ENTRY,
+    FLOW,
+    HEADER_BYTES,
+    ID,
+    ONE_BROKER,
+    ONE_FLOW,
+    PACKET_BYTES,
+    PORTS,
+    PUBLISHER,
+    ROOM,
+    TAKEN,
+    WIDTH,
+    WORK,
+    Place,
+    follow,
+)
+from overstory.kernels.mqtt import CHUNK
+from overstory.kernels.nothing import NONE
+from overstory.routing.compiled import Decision
 from overstory.routing.epoch import Epoch
-from overstory.routing.frames import Steered
-from overstory.routing.steered_flows import Here, SteeredFlows
-from overstory.wire.frames import Events, Flows, Same, Steering, are_alike, are_same, constant, some_of
+from overstory.wire.frames import Flows, Ready
+from overstory.wire.packets import MQTT_5
 
 Ints = NDArray[np.int64]
+Rows = NDArray[Any]
+Decided = list[tuple[Decision, Rows, Came]]
+
+
+class Followed(NamedTuple):
+    """What was done of some frames."""
+
+    frames: int  # the first of them, that were handled
+    work: int  # that they were
+    refused: int = 0  # if none was: how many of the first are not for kernels
 
 
 class Following:
-    """Events of one frame, as their headers say."""
+    """How one broker follows headers."""
 
-    def __init__(self, events: Events, here: Here, steered: SteeredFlows, forwarded: Forwarded) -> None:
-        self._events, self.here, self._steered, self._forwarded = events, here, steered, forwarded
-        self.staying: Ints = here.frames[here.stays]  # the events that stay, ascending
+    def __init__(self, fabric: Any, tick: Tick) -> None:
+        self._fabric, self._tick = fabric, tick
+        self._known: tuple[Epoch, Place] | None = None
+        self._flows: dict[int, Flows] = {}  # by the number of a flow: the set of it alone
+        self._chunks = np.zeros(1, CHUNK)
+        self._chunks[0] = (0, 0, NONE, MQTT_5, NONE, 0, 0, 0)
 
-    @classmethod
-    def of(cls, epoch: Epoch, events: Events) -> "Following | None":
-        """What becomes of the events of a frame; None if that is for the plain way. This changes nothing."""
-        steering, steered = events.steering, epoch.steered
-        if steering is None or not steered.is_plain or events.marks.any():
-            return None
-        if (steering.counts != 1).any() or not _have_one_flow_each(events.flows):  # of several each may stay or go on
-            return None
-        ends = np.zeros(len(events) + 1, np.int64)
-        np.cumsum(steering.sizes, out=ends[1:])
-        here = steered.read(Steered(np.arange(len(events) + 1), steering.flows, ends, steering.data))
-        if len(here.wrong) or epoch.arrivals.have_come(here, events.ids, events.entries):
-            return None
-        first, degree = steered.ports_here
-        onward, sizes = here.onward, np.ascontiguousarray(events.sizes)
-        packets = np.frombuffer(events.publishes, np.uint8)
-        forwarded = forward(degree, onward.link - first, onward.tree, onward.offsets, onward.data, sizes, packets)
-        found = cls(events, here, steered, forwarded)
-        return found if all(peer in steered.links.up for _, peer in found._ports) else None
+    def follow(self, epoch: Epoch, bodies: Sequence[memoryview], most: int, faster: int) -> Followed:
+        """Handles the first of some frames, until that is about so much work; ``faster`` events are as much work as one
+        that kernels do not handle. Where the first frame is not for kernels, or they cannot decide about one of those
+        that came with it, nothing has happened."""
+        if self._known is None or self._known[0] is not epoch:
+            self._known = epoch, _place_of(epoch)
+        place = self._known[1]
+        bounds = np.zeros(len(bodies) + 1, np.int64)
+        np.cumsum([len(body) for body in bodies], out=bounds[1:])
+        data = np.frombuffer(bodies[0] if len(bodies) == 1 else b"".join(bodies), np.uint8)
+        while True:
+            seen = epoch.arrivals.seen
+            report, staying, frames, out = follow(data, bounds, place, seen.arrays, most, faster)
+            told = report.tolist()
+            if told[DONE]:
+                break
+            if told[ROOM]:
+                seen.make_room(told[ROOM])
+            elif told[TAKEN]:
+                bounds = bounds[: told[TAKEN] + 1]  # what is behind these is not for kernels
+            else:
+                return Followed(0, 0, 1)
+        ready = list(_ready(told, epoch, out.data))
+        if not all(peer in epoch.steered.links.up for peer, _ in ready):
+            return Followed(0, 0, told[TAKEN])
+        decisions = self._decided(told, data, staying, frames)
+        if decisions is None:
+            return Followed(0, 0, told[TAKEN])
+        for peer, frame in ready:
+            self._fabric.pass_on(peer, frame)
+        for decision, some, came in decisions:
+            left = self._tick.fast.for_clients(decision)
+            self._tick.hand_out(decision, left, data, some, self._chunks, came)
+        if len(staying):
+            self._fabric.act(self._tick.state.router.stayed(epoch.share.epoch, staying))
+        return Followed(told[TAKEN], told[WORK])
 
-    @property
-    def _ports(self) -> Iterator[tuple[int, int]]:
-        """The ports by which events go on, and the neighbours there."""
-        ends = self._forwarded.offsets.tolist()
-        for port, peer in enumerate(self._steered.beside):
-            if ends[port] < ends[port + 1]:
-                yield port, peer
-
-    def together(self, by_broker: bool) -> Iterator[tuple[Ints, Flows]]:
-        """The events that stay, those that one decision is about together: of one flow and, if asked, one broker."""
-        rows, events = self.staying, self._events
-        if are_alike(events.flows) and (not by_broker or are_same(events.entries)):  # most often
-            yield rows, events.flows[0]
-            return
-        flows = [events.flows[row] for row in rows.tolist()]
-        entries = events.entries[rows] if by_broker else np.zeros(len(rows), np.int64)
-        differs = [at for at in range(1, len(rows)) if flows[at] != flows[at - 1] or entries[at] != entries[at - 1]]
-        for begin, end in pairwise([0, *differs, len(rows)]):
-            yield rows[begin:end], flows[begin]
-
-    def onward(self) -> Iterator[tuple[int, Events]]:
-        """What each neighbour gets."""
-        events, found = self._events, self._forwarded
-        assert events.steering is not None
-        alike = events.flows[0] if are_alike(events.flows) else None
-        for port, peer in self._ports:
-            copies = slice(found.offsets[port], found.offsets[port + 1])
-            packets = slice(found.packet_offsets[port], found.packet_offsets[port + 1])
-            headers = slice(found.header_offsets[port], found.header_offsets[port + 1])
-            rows = found.rows[copies]
-            flows = [events.flows[row] for row in rows.tolist()] if alike is None else Same(alike, len(rows))
-            yield (
-                peer,
-                Events(
-                    events.epoch,
-                    found.packets[packets].data,
-                    found.sizes[copies],
-                    some_of(events.marks, rows),
-                    some_of(events.ids, rows),
-                    some_of(events.publishers, rows),
-                    some_of(events.entries, rows),
-                    flows,
-                    events.statistics_of(rows),
-                    Steering(
-                        constant(1, len(rows)),
-                        some_of(events.steering.flows, rows),
-                        found.header_sizes[copies],
-                        found.headers[headers],
-                    ),
-                ),
-            )
+    def _decided(self, told: list[int], data: NDArray[np.uint8], staying: Ints, frames: Rows) -> Decided | None:
+        """What is decided about the events that stay; None if kernels cannot."""
+        compiled, found = self._tick.compiled, Decided()
+        starts = [0, len(staying)] if len(staying) else [0]
+        if not told[ONE_FLOW] or (compiled.asks_broker and not told[ONE_BROKER]):
+            columns = staying[:, [FLOW, ENTRY] if compiled.asks_broker else [FLOW]]
+            starts[1:1] = (np.flatnonzero((columns[1:] != columns[:-1]).any(axis=1)) + 1).tolist()
+        for begin, end in pairwise(starts):
+            some, rows = frames[begin:end], staying[begin:end]
+            flow, entry = rows.item(0, FLOW), rows.item(0, ENTRY)
+            flows = self._flows.setdefault(flow, frozenset((flow,)))
+            decision = compiled.decide(data, some, self._chunks, self._tick.slots, flows, entry)
+            if decision is None or decision.decided != end - begin:
+                return None
+            found.append((decision, some, Came(rows[:, PUBLISHER], rows[:, ID], rows[:, ENTRY])))
+        return found
 
 
-def _have_one_flow_each(flows: Sequence[Flows]) -> bool:
-    """Whether each event is for one flow."""
-    return len(flows[0]) == 1 if are_alike(flows) else all(len(one) == 1 for one in set(flows))
+def _place_of(epoch: Epoch) -> Place:
+    """What the kernel knows of a broker and the steered flows of an epoch."""
+    steered = epoch.steered
+    facts = np.array([epoch.share.epoch, steered.position, steered.whole.digest])
+    return Place(*steered.whole.ports, steered.numbers, steered.ids, facts)
+
+
+def _ready(told: list[int], epoch: Epoch, out: memoryview) -> Iterator[tuple[int, Ready]]:
+    """The neighbours that events go on to, each with its frame."""
+    for port, peer in enumerate(epoch.steered.beside):
+        at = PORTS + WIDTH * port
+        if copies := told[at + COPIES]:
+            body = out[told[at + BEGIN] : told[at + END]]
+            yield peer, Ready(body, epoch.share.epoch, copies, told[at + PACKET_BYTES], told[at + HEADER_BYTES])

@@ -41,6 +41,7 @@ from overstory.wire.frames import (
     Events,
     Raw,
     Reader,
+    Ready,
     distinct,
     encode_events,
     framed,
@@ -86,6 +87,8 @@ class Sent(msgspec.Struct):
     size: int  # bytes of that
     events: Events | None = None
     promises: Promises = ()
+    epoch: int = NONE  # of its events
+    count: int = 0  # of events
     number: int = 0
     unsafe: int = 0  # events that were not said to be safe
     key: int = 0  # in the spool; 0: it is not there
@@ -175,8 +178,8 @@ class Neighbour:
         unsafe = [sent for sent in self._unsafe.values() if sent.unsafe]
         later = list(self._held_back)
         for sent in self._unhandled:
-            if sent.is_lossy and sent.events is not None:
-                self.traffic.lost += len(sent.events)
+            if sent.is_lossy:
+                self.traffic.lost += sent.count
         self._unhandled.clear()
         self._unsafe.clear()
         self._held_back.clear()
@@ -210,7 +213,7 @@ class Neighbour:
     def waiting_of(self, epoch: int) -> int:
         """How many frames with events of an epoch the neighbour has not handled, or not said to be safe."""
         frames = {id(sent): sent for sent in (*self._unhandled, *self._unsafe.values(), *self._held_back)}
-        return sum(sent.events is not None and sent.events.epoch == epoch for sent in frames.values())
+        return sum(sent.epoch == epoch for sent in frames.values())
 
     def recall(self, key: int, events: Events) -> None:
         """A frame has been in the spool since before this broker restarted: it waits for the neighbour."""
@@ -272,6 +275,24 @@ class Neighbour:
             self._hold_back(sent)
         if self.is_down:
             self._put_by(sent)
+
+    def pass_on(self, ready: Ready) -> None:
+        """Sends a frame of events of QoS 0 that is written already."""
+        traffic = self.traffic
+        if self.waiting_bytes > self.window.buffer:
+            traffic.lost += ready.events
+            return
+        size = len(ready.body)
+        traffic.events += ready.events
+        traffic.event_bytes += ready.event_bytes
+        traffic.header_bytes += ready.header_bytes
+        traffic.frames += 1
+        traffic.frame_bytes += size
+        sent = Sent(EVENTS, (ready.body,), size, epoch=ready.epoch, count=ready.events)
+        if self.takes_events:
+            self._send(sent)
+        else:
+            self._hold_back(sent)
 
     def take_events(self) -> None:
         """The neighbour takes events from now on."""
@@ -423,7 +444,7 @@ def _events_frame(events: Events, promises: Promises) -> Sent:
     unsafe = sum(count for _, count in runs_of(promises))
     body = pieces_of(events)
     kept = promises if isinstance(promises, Runs) else list(promises)
-    return Sent(EVENTS, body, sum(map(len, body)), events, kept, unsafe=unsafe)
+    return Sent(EVENTS, body, sum(map(len, body)), events, kept, events.epoch, len(events), unsafe=unsafe)
 
 
 def _unsafe_events(sent: Sent) -> tuple[Events, list[Promise]]:

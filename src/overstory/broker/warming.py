@@ -20,6 +20,7 @@ from overstory.filters import parse_filter
 from overstory.model.plan import EVERYTHING
 from overstory.model.tables import STEINER
 from overstory.routing.messages import LATE
+from overstory.routing.recent import RecentEvents
 from overstory.routing.share import FlowShare, Member, Share, tree_shares
 from overstory.wire.encode import encode
 from overstory.wire.frames import Reader
@@ -89,6 +90,7 @@ def carry_between_two() -> tuple[int, int]:
     other.send(Unsubscribe(2, FILTERS))
     _settle(halves)
     _switch(halves)
+    _remember()
     return other.state.counts.messages_out, sum(half.state.counts.plain for half in halves)
 
 
@@ -116,6 +118,15 @@ def _switch(halves: tuple[Half, Half]) -> None:
         half.fabric.act(half.state.router.activate(2))
         one.send(*[Publish(STAYS, b"", properties={"user_properties": [("name", "1")]})] * 2)
         _settle(halves)
+
+
+def _remember() -> None:
+    """Remembers more events than there is room for at first, and forgets them."""
+    recent = RecentEvents()
+    for number in range(2):
+        recent.add(0, 0, number, 0.0)
+    recent.make_room(len(recent.arrays.times))
+    recent.forget(0)
 
 
 def _settle(halves: tuple[Half, Half]) -> None:

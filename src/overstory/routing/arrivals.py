@@ -9,13 +9,14 @@
    of an older one, which was under way when its broker restarted, waits for none.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from overstory.kernels.following import stay
 from overstory.kernels.steering import NUMBER_BITS
 from overstory.routing.frames import Frames, Ints
+from overstory.routing.recent import RecentEvents
 from overstory.routing.steered_flows import Here, SteeredFlows
 
 MOST_WAITING, MOST_SEEN = 1024, 100_000
@@ -38,7 +39,7 @@ class Arrivals:
     def __init__(self, steered: SteeredFlows, from_start: bool) -> None:
         """``from_start`` is false at a broker that has restarted: it takes the first number that comes as the next."""
         self._steered, self._from_start = steered, from_start
-        self._seen: dict[tuple[Source, int], float] = {}  # when each event came, by its id; the oldest is the first
+        self.seen = RecentEvents()
         self._next: dict[Source, int] = {}  # numbers
         self._waiting: dict[Source, dict[int, Waiting]] = {}
         self._incarnations: dict[Source, int] = {}  # of publishing brokers, as their events tell
@@ -75,19 +76,12 @@ class Arrivals:
             released += self._ready(source)
         return here._replace(stays=stays), released, early
 
-    def have_come(self, here: Here, ids: Ints, entries: Ints) -> bool:
-        """Whether some events that are to stay have come before, or are here twice."""
-        names = list(_names(here, ids, entries))
-        return any(name in self._seen for name in names) or len(set(names)) < len(names)
-
-    def note(self, here: Here, ids: Ints, entries: Ints, now: float) -> None:
-        """Events have come to stay in flows that are not ordered, each for the first time."""
-        counts: dict[Source, int] = {}
-        for source, event in _names(here, ids, entries):
-            self._is_new(source, event, now)
-            counts[source] = counts.get(source, 0) + 1
-        for source, count in counts.items():
-            self._steered.arrive(*source, count)
+    def note(self, staying: Ints, now: float) -> None:
+        """Events have come to stay in flows that are not ordered, each for the first time. They are rows of columns, as
+        ``kernels.following`` has them, and there is room for them."""
+        stay(staying, self.seen.arrays, self._steered.received, now)
+        if len(self.seen) > MOST_SEEN:
+            self.seen.forget(MOST_SEEN)
 
     def _wait(self, source: Source, number: int, one: Waiting) -> list[Waiting]:
         """An event has to wait. What waits under the same number, from before a restart, is released."""
@@ -112,8 +106,7 @@ class Arrivals:
 
     def expire(self, old: float) -> list[Waiting]:
         """Forgets the events from before the time ``old``, and no longer waits for those that others wait for."""
-        while self._seen and self._seen[oldest := next(iter(self._seen))] < old:
-            del self._seen[oldest]
+        self.seen.forget(MOST_SEEN, old)
         released: list[Waiting] = []
         for source, waiting in self._waiting.items():
             while waiting and min(each.since for each in waiting.values()) < old:
@@ -158,12 +151,10 @@ class Arrivals:
         return sum(map(len, self._waiting.values()))
 
     def _is_new(self, source: Source, event: int, now: float) -> bool:
-        if (source, event) in self._seen:
-            return False
-        self._seen[source, event] = now
-        if len(self._seen) > MOST_SEEN:
-            del self._seen[next(iter(self._seen))]
-        return True
+        is_new = self.seen.add(*source, event, now)
+        if len(self.seen) > MOST_SEEN:
+            self.seen.forget(MOST_SEEN)
+        return is_new
 
     def _whole_number(self, source: Source, number: int) -> int:
         """The number whose last bits have come: of all such numbers the one nearest to the next."""
@@ -192,10 +183,3 @@ class Arrivals:
         """An event that waits no longer: only now it counts as one that has come."""
         self._steered.arrive(*source)
         return self._waiting[source].pop(number)
-
-
-def _names(here: Here, ids: Ints, entries: Ints) -> Iterator[tuple[Source, int]]:
-    """The source and the id of each event that is to stay."""
-    rows = here.frames[here.stays]
-    sources = zip(here.flows[here.stays].tolist(), entries[rows].tolist(), strict=True)
-    return zip(sources, ids[rows].tolist(), strict=True)

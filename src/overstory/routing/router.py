@@ -464,11 +464,11 @@ class Router:
         outputs = self.note(frames, routed) + self._released(epoch, released)
         return routed, outputs if here is None else outputs + self._steered_came(epoch)
 
-    def stayed(self, number: int, here: Here, ids: Ints, entries: Ints) -> list[Output]:
+    def stayed(self, number: int, staying: Ints) -> list[Output]:
         """Events that came with headers have been handed out here, and sent on, without ``publish``. Their flows are
-        not ordered, and none of them had come before."""
+        not ordered, and none of them had come before. They are rows, as ``Arrivals.note`` takes them."""
         epoch = self.state.epoch(number)
-        epoch.arrivals.note(here, ids, entries, self.state.now)
+        epoch.arrivals.note(staying, self.state.now)
         return self._steered_came(epoch)
 
     def _route(self, epoch: Epoch, frames: Frames, here: Here | None, matches: Matches | None = None) -> Routed:

@@ -97,6 +97,16 @@ class Reader:
         return rest
 
 
+class Ready(NamedTuple):
+    """A frame of events of QoS 0 that is written already: its body, and what it tells of itself."""
+
+    body: Buffer
+    epoch: int
+    events: int
+    event_bytes: int  # of their packets
+    header_bytes: int
+
+
 class Steering(NamedTuple):
     """The headers of events in steered flows: as ``routing.frames.Steered``, with counts in place of offsets."""
 
