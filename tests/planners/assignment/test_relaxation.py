@@ -1,4 +1,4 @@
-"""The linear programme of LPRelax is as good as the paper's, which has more variables; large ones are nearly solved."""
+"""The programme of LPRelax is as good as the paper's, which has more variables, and large ones are solved well."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from scipy.sparse import csr_array
 
 from overstory.planners.assignment import linear
 from overstory.planners.assignment.candidate_filters import candidates
-from overstory.planners.assignment.filter_assign import filter_assign, sample_for_loads
-from overstory.planners.assignment.linear import nearly_solved, solved
+from overstory.planners.assignment.filter_assign import filter_assign, sample_for_loads, violated
+from overstory.planners.assignment.linear import Programme, at_a_vertex, roughly_solved, solved
 from overstory.planners.assignment.relaxation import Task, holding, not_implied, programme, weights_of
 from overstory.planners.assignment.slp import task_of
 from tests.planners.assignment.worlds import SMALL, problem
@@ -58,7 +58,8 @@ def test_the_programme_has_the_value_of_the_papers(seed: int) -> None:
     for_load = np.arange(24) % 3 == 0
     boxes = candidates(whole.rectangles[whole.rectangle[every]])[::3]
     boxes = np.concatenate([boxes, [[0, whole.sums.shape[0] - 1, 0, whole.sums.shape[1] - 1]]])
-    found, columns = programme(whole, every, for_load, boxes, 2.0)
+    mine, columns = programme(whole, every, for_load, boxes, 2.0)
+    found = solved(*mine)
     assert found is not None
     assert columns.shape[0] == 2
     assert found.value == pytest.approx(as_in_the_paper(whole, every, for_load, boxes, 2.0), rel=1e-6)
@@ -79,23 +80,39 @@ def test_what_is_implied_contains_something_else(rows: list[tuple[frozenset[int]
             assert not any(other <= mine for other in left - {mine})
 
 
-def test_a_large_programme_is_nearly_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_programme_is_solved_roughly_and_then_at_a_vertex(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first-order method and the simplex method together are as good as the simplex method, within 2 %, and keep
     all limits."""
     draw = np.random.default_rng(1)
     rows, columns = 80, 400
     matrix = csr_array((draw.random((rows, columns)) < 0.1).astype(float))
     cost, low, high = draw.uniform(1, 9, columns), np.ones(rows), np.full(rows, np.inf)
-    least = solved(cost, np.ones(columns), matrix, low, high)
+    whole = Programme(cost, np.ones(columns), matrix, low, high)
+    least = solved(*whole)
     monkeypatch.setattr(linear, "FEW_TO_ROUND", 10)
-    found = nearly_solved(cost, np.ones(columns), matrix, low, high)
+    rough = roughly_solved(whole)
     assert least is not None
-    assert found is not None
+    assert rough is not None
+    assert not rough.is_vertex
+    assert rough.value == pytest.approx(least.value, rel=0.05)
+    found = at_a_vertex(whole, rough)
+    assert found.is_vertex
     assert least.value * (1 - 1e-9) <= found.value <= 1.02 * least.value
     assert (matrix @ found.variables >= 1 - 1e-6).all()
     assert found.variables.min() >= 0
     assert found.variables.max() <= 1 + 1e-9
-    assert (found.variables > 1e-9).sum() <= rows
+    assert (found.variables > 1e-9).sum() <= rows + (found.variables > 1 - 1e-9).sum()
+    assert at_a_vertex(whole, found) is found
+    monkeypatch.setattr(linear, "USED", 0.9999)  # few variables matter, so that rows fall short
+    assert at_a_vertex(whole, rough) is rough
+
+
+def test_filters_of_large_programmes_cover_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "FEW_TO_ROUND", 10)
+    task = task_of(problem(SMALL))
+    found = filter_assign(task, 1)
+    assert found is not None
+    assert not violated(task, found).any()
 
 
 def test_a_sample_for_loads_has_an_assignment() -> None:

@@ -23,6 +23,7 @@ from overstory.planners.assignment.filter_assign import (
 )
 from overstory.planners.assignment.greedy import gr_star
 from overstory.planners.assignment.hypergraph import connectivity, hypergraph_of, partition
+from overstory.planners.assignment.linear import solved
 from overstory.planners.assignment.outcome import bandwidth
 from overstory.planners.assignment.problem import Problem
 from overstory.planners.assignment.relaxation import Task, holding, programme, weights_of
@@ -159,7 +160,7 @@ def test_the_programme_over_all_rectangles_is_below_any_choice_of_them() -> None
         task = task_of(small)
         every = np.arange(len(small.clients))
         few = candidates(task.rectangles[task.rectangle])
-        some, _ = programme(task, every, np.ones(len(every), bool), few, small.factor)
+        some = solved(*programme(task, every, np.ones(len(every), bool), few, small.factor)[0])
         assert some is not None
         assert whole.value <= some.value * (1 + 1e-6)
         assert 0.999 * whole.value <= whole.bound <= whole.value
@@ -214,7 +215,8 @@ def rounded(task: Task, seed: int) -> tuple[Relaxed, float, np.ndarray]:
     """One rounding of the programme of everybody, its fractional bandwidth and boxes."""
     every, draw = np.arange(len(task.rectangle)), np.random.default_rng(seed)
     boxes = candidates(np.unique(task.rectangles[task.rectangle], axis=0))
-    solution, columns = programme(task, every, np.ones(len(every), bool), boxes, task.most)
+    whole, columns = programme(task, every, np.ones(len(every), bool), boxes, task.most)
+    solution = solved(*whole)
     assert solution is not None
     fractions = np.clip(solution.variables[-columns.shape[1] :], 0, 1)
     taken = draw.random(len(fractions)) < 1 - (1 - fractions) ** (2 * log(len(every)))
@@ -245,9 +247,11 @@ def test_filter_assign_covers_everybody_and_lp_relax_its_sample() -> None:
     assert found.valid <= found.tried
     every = np.arange(60)
     boxes = candidates(task.rectangles[task.rectangle[every]])
-    some = lp_relax(task, every, np.ones(60, bool), boxes, task.most, np.random.default_rng(0))
-    assert some is not None
+    fraction = lp_relax(task, every, np.ones(60, bool), boxes, task.most)
+    assert fraction is not None
+    some, wide = fraction.rounded(task, np.random.default_rng(0))
     assert not violated(task._replace(rectangle=task.rectangle[every], which=task.which[every]), some).any()
+    assert not (violated(task, wide) & ~violated(task, some)).any()
     assert some.fractional > 0
 
 

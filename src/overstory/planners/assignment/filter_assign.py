@@ -4,13 +4,14 @@
 sample and rounds it. Where the paper is silent:
 
 * ε is 0.1.
-* A guess is doubled after ten programmes at the latest. That is less than Lemma 2 allows for, but a sample twice as
+* A guess is doubled after six programmes at the latest. That is less than Lemma 2 allows for, but a sample twice as
   large takes little longer to solve, and covers everybody sooner than dozens of small ones.
 * If no sample for loads has an assignment at the load factor that is wanted, the largest is tried, and at last the
   least factor that the sample itself has one for: a few subscribers of each broker say little about how tight loads
   are. A maximum flow tells beforehand whether the programme has a solution: as a box around everything is among the
   candidates, it has one just if the sample for loads has an assignment.
-* Programmes are nearly solved (see ``linear``), to a vertex.
+* Programmes are solved roughly (see ``linear``) until filters cover everybody. Then that programme is solved to a
+  vertex, which gives brokers fewer boxes, and if its filters cover everybody too, they are the result.
 """
 
 from math import ceil, log
@@ -21,10 +22,11 @@ import numpy as np
 from overstory.model.network import Floats, Ints
 from overstory.planners.assignment.balancing import is_feasible, least_load_factor, merged
 from overstory.planners.assignment.candidate_filters import OVERLAP, PER_BROKER, candidates, super_subscriptions
+from overstory.planners.assignment.linear import Programme, Solution, at_a_vertex, roughly_solved
 from overstory.planners.assignment.problem import Truths, as_words
 from overstory.planners.assignment.relaxation import Task, holding, programme
 
-PROGRAMMES = 10  # for one guess of g
+PROGRAMMES = 6  # for one guess of g
 ROUNDINGS = 20
 MOST_SAMPLED = 4000
 PARTS = 1000  # of a subscriber, in which a sample's share of room is counted
@@ -59,6 +61,34 @@ class Relaxed(NamedTuple):
     tried: int = 0  # all iterations with any g
 
 
+class Fraction(NamedTuple):
+    """A solution of the relaxation, which is then rounded."""
+
+    programme: Programme
+    columns: Ints  # broker and box of each variable y
+    solution: Solution
+    every: Ints  # S_a
+    boxes: Ints
+
+    def at_a_vertex(self) -> "Fraction":
+        return self._replace(solution=at_a_vertex(self.programme, self.solution))
+
+    def rounded(self, task: Task, draw: np.random.Generator, knobs: Knobs = USUAL) -> tuple[Relaxed, Relaxed]:
+        """Filters that cover the sample, if a few roundings come to that, and these filters expanded."""
+        fractions = np.clip(self.solution.variables[-self.columns.shape[1] :], 0.0, 1.0)
+        chance = 1 - (1 - fractions) ** (2 * log(max(len(self.every), 2)))
+        chosen = np.zeros((len(task.fair), len(self.boxes)), bool)
+        part = task._replace(rectangle=task.rectangle[self.every], which=task.which[self.every])
+        for _ in range(ROUNDINGS):
+            chosen[:] = False
+            taken = draw.random(len(chance)) < chance
+            chosen[self.columns[0, taken], self.columns[1, taken]] = True
+            found = Relaxed(chosen, self.boxes, self.solution.value, len(self.every))
+            if not violated(part, found).any():
+                break
+        return found, found._replace(boxes=expanded(found.boxes, knobs.expansion, task.sums.shape))
+
+
 def filter_assign(task: Task, seed: int, knobs: Knobs = USUAL) -> Relaxed | None:
     """Algorithm 1: filters that cover everybody, by iterative reweighted sampling."""
     draw, count, group, valid, tried = np.random.default_rng(seed), len(task.rectangle), 4, 0, 0
@@ -66,11 +96,13 @@ def filter_assign(task: Task, seed: int, knobs: Knobs = USUAL) -> Relaxed | None
         weights, before, iterations = np.ones(count), tried, 0
         sample = min(ceil(knobs.sampled * group * log(group)), count, MOST_SAMPLED)
         while iterations < most_iterations(group, count) and tried - before < PROGRAMMES:
-            found = _with_loads(task, _weighted_sample(weights, sample, draw), knobs, draw)
-            if found is None:
+            helped = _with_loads(task, _weighted_sample(weights, sample, draw), knobs, draw)
+            if helped is None:
                 return None
             tried += 1
-            wide = found._replace(boxes=expanded(found.boxes, knobs.expansion, task.sums.shape))
+            found, wide = helped.rounded(task, draw, knobs)
+            if not helped.solution.is_vertex and not violated(task, wide).any():
+                found, wide = helped.at_a_vertex().rounded(task, draw, knobs)
             uncovered = violated(task, found)
             is_valid = bool(weights[uncovered].sum() <= knobs.expansion * weights.sum())
             valid += is_valid
@@ -96,7 +128,7 @@ def _weighted_sample(weights: Floats, size: int, draw: np.random.Generator) -> I
     return np.argpartition(keys, size - 1)[:size] if size < len(keys) else np.arange(len(keys))
 
 
-def _with_loads(task: Task, chosen: Ints, knobs: Knobs, draw: np.random.Generator) -> Relaxed | None:
+def _with_loads(task: Task, chosen: Ints, knobs: Knobs, draw: np.random.Generator) -> Fraction | None:
     """FilterAssignHelper: a sample for loads is added; it is drawn anew where there is no solution with it."""
     sample = sample_for_loads(task, knobs.for_load * len(task.fair), draw)
     if sample is None:
@@ -109,7 +141,7 @@ def _with_loads(task: Task, chosen: Ints, knobs: Knobs, draw: np.random.Generato
         clusters = knobs.per_broker * len(task.fair)
         around = super_subscriptions(rectangles, task.mask[task.which[every]], clusters, draw)
     boxes = np.unique(np.concatenate([candidates(around, knobs.overlap), _whole(rectangles)]), axis=0)
-    return lp_relax(task, every, np.isin(every, for_load), boxes, factor, draw)
+    return lp_relax(task, every, np.isin(every, for_load), boxes, factor)
 
 
 def sample_for_loads(task: Task, size: int, draw: np.random.Generator) -> tuple[Ints, float] | None:
@@ -131,25 +163,11 @@ def _whole(rectangles: Ints) -> Ints:
     return np.array([[low[0], high[0], low[1], high[1]]])
 
 
-def lp_relax(
-    task: Task, every: Ints, for_load: Truths, boxes: Ints, factor: float, draw: np.random.Generator
-) -> Relaxed | None:
-    """LPRelax: solves the relaxation and rounds it until the sample is covered."""
-    solution, columns = programme(task, every, for_load, boxes, factor)
-    if solution is None:
-        return None
-    fractions = np.clip(solution.variables[-columns.shape[1] :], 0.0, 1.0)
-    chance = 1 - (1 - fractions) ** (2 * log(max(len(every), 2)))
-    chosen = np.zeros((len(task.fair), len(boxes)), bool)
-    part = task._replace(rectangle=task.rectangle[every], which=task.which[every])
-    for _ in range(ROUNDINGS):
-        chosen[:] = False
-        taken = draw.random(len(chance)) < chance
-        chosen[columns[0, taken], columns[1, taken]] = True
-        found = Relaxed(chosen, boxes, solution.value, len(every))
-        if not violated(part, found).any():
-            break
-    return found
+def lp_relax(task: Task, every: Ints, for_load: Truths, boxes: Ints, factor: float) -> Fraction | None:
+    """LPRelax: solves the relaxation, roughly where it is large."""
+    whole, columns = programme(task, every, for_load, boxes, factor)
+    solution = roughly_solved(whole)
+    return None if solution is None else Fraction(whole, columns, solution, every, boxes)
 
 
 def violated(task: Task, found: Relaxed) -> Truths:

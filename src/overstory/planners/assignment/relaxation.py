@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from overstory.model.network import Floats, Ints
-from overstory.planners.assignment.linear import Solution, nearly_solved
+from overstory.planners.assignment.linear import Programme
 from overstory.planners.assignment.problem import Truths
 
 
@@ -45,9 +45,9 @@ class _Constraints(NamedTuple):
     high: Floats | float
 
 
-def programme(task: Task, every: Ints, for_load: Truths, boxes: Ints, factor: float) -> tuple[Solution | None, Ints]:
-    """The relaxation of (C1) to (C4) for the subscribers ``every``, of some of whom loads are counted; and by column of
-    a box, broker and box."""
+def programme(task: Task, every: Ints, for_load: Truths, boxes: Ints, factor: float) -> tuple[Programme, Ints]:
+    """The relaxation of (C1) to (C4) for the subscribers ``every``, of some of whom loads are counted; and broker
+    and box of each variable y, which stand last."""
     pairs, member = np.unique(task.rectangle[every] * len(task.mask) + task.which[every], return_inverse=True)
     rectangle, which = np.divmod(pairs, len(task.mask))
     load = np.bincount(member.reshape(-1), for_load, len(pairs)).astype(np.float64)
@@ -76,7 +76,7 @@ def programme(task: Task, every: Ints, for_load: Truths, boxes: Ints, factor: fl
 
     cost = np.concatenate([np.zeros(len(x)), task.prices[owner] * weights_of(task.sums, boxes)[box]])
     matrix, low, high = _stacked(constraints, len(cost))
-    return nearly_solved(cost, np.ones(len(cost)), matrix, low, high), np.stack([owner, box])
+    return Programme(cost, np.ones(len(cost)), matrix, low, high), np.stack([owner, box])
 
 
 def _coverage(mask: Truths, inside: Truths, loaded: Truths, y: Ints) -> tuple[Ints, Ints]:
