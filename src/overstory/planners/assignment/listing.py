@@ -91,7 +91,7 @@ LISTED = (
         "slp1",
         "filters by linear programming on a sample with randomised rounding, subscribers by maximum flow",
         f"everyone in time, within the largest load if any assignment is; {NESTED}",
-        "linear programmes of tens of thousands of columns: minutes",
+        "some dozens of linear programmes of tens of thousands of columns: about a minute, by number of brokers",
         "few boxes: rounding leaves filters of many that are then joined; several levels",
         f"SLP1 of {PAPER}, reconstructed where only their report has details",
         {**BOXES, **KNOBS},

@@ -3,12 +3,17 @@
 ``slp1`` is for one level, ``slp`` goes down a tree. ``slp1`` on several levels is what they compare it with: it works
 on all leaves, and the filters of the other brokers are fitted to those below.
 
-Where the paper is silent: whoever no filter serves in the end, as rounding leaves no room, is assigned to filters that
-are enlarged as little as it takes. In ``slp`` a child may take a subscriber if at least γ̄ of the capacity below it is
-in time for it (or any, if no child has as much), and its capacity is that of its leaves. The maximum flow goes on to
-the leaves: whoever is covered by a child may go to any leaf below it that is in time, within the load of that leaf. So
-what a broker passes to its child can be served below the child, and if there is any assignment, there is one for each
-broker on the way down. Those whom no flow serves are assigned as in ``slp1``, by leaves of this broker's children.
+Where the paper is silent:
+
+* Whoever no filter serves in the end, as rounding leaves no room, is assigned to filters that are enlarged as little as
+  it takes.
+* In ``slp`` a child may take a subscriber if at least γ̄ of the capacity below it is in time for it (or any, if no child
+  has as much), and its capacity is that of its leaves.
+* In ``slp`` the maximum flow goes on to the leaves: whoever is covered by a child may go to any leaf below it that is
+  in time, within the load of that leaf. So what a broker passes to its child can be served below it, and if there is
+  any assignment, there is one for each broker on the way down. Those whom no flow serves are assigned as in ``slp1``.
+* In ``slp`` the flow takes the least of some load factors with which it serves everybody: a child that is not full has
+  a choice when it divides in turn.
 """
 
 from collections.abc import Mapping
@@ -32,6 +37,8 @@ from overstory.planners.assignment.outcome import decision_of
 from overstory.planners.assignment.problem import Problem, Truths, as_words, problem_of
 from overstory.planners.assignment.relaxation import Task
 from overstory.planners.steps import Steps
+
+SPARING = 8  # load factors that are tried where subscribers are divided
 
 
 class Planned(NamedTuple):
@@ -139,11 +146,17 @@ def _divided(problem: Problem, children: Ints, below: Truths, seed: int, knobs: 
     found = filter_assign(task, seed, knobs) if len(children) > 1 else None
     covers = np.ones((len(task.rectangles), len(children)), bool) if found is None else covering(task, found)
     in_time = task._replace(mask=small.mask, fair=small.fair)
-    leaf = assign_subscribers(in_time, covers, below[children][:, under], [small.capacity(small.factor)])
+    leaf = assign_subscribers(in_time, covers, below[children][:, under], _sparing(small))
     if (leaf < 0).any():
         had = _as_above(small, fitted_part(small, leaf, leaf >= 0))
         leaf, _ = assign_all(small, ground_of(small, small.factor), had)
     return under[leaf], np.nan if found is None else found.fractional
+
+
+def _sparing(small: Problem) -> list[Ints]:
+    """Capacities from the least possible ones on: a child that is not full has a choice when it divides in turn."""
+    factors = np.linspace(min(small.least, small.factor), small.factor, SPARING)
+    return [small.capacity(factor) for factor in np.unique(factors)]
 
 
 def _as_above(small: Problem, filters: Filters) -> Filters:
