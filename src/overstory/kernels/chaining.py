@@ -19,7 +19,7 @@ from overstory.kernels.borrowing import borrowing
 from overstory.kernels.compiling import Array, kernel
 from overstory.kernels.greedy import Ground, State
 from overstory.kernels.nothing import NONE
-from overstory.kernels.served import Items, Out, Served, join, part, remember, served_by
+from overstory.kernels.served import Items, Out, Served, pass_on, remember, served_by
 
 FULL = -2  # instead of the next leaf of a chain: there is none, and no room either
 STEPS = 16  # from leaf to leaf at most, to make room for one item
@@ -35,6 +35,7 @@ class Chains(NamedTuple):
     refused: Array  # by word: leaves that turned out to be unable to
     next: Array  # by leaf: where an item of it goes, NONE if it has room itself, else FULL
     waiting: Array  # leaves that are not open
+    opened: Array  # leaves that have just been opened
     overloaded: Array  # leaves
     moved: Array  # items, in the order of their moves
     source: Array  # by place in ``moved``: the leaf that it came from
@@ -67,6 +68,7 @@ def chains_for(ground: Ground, items: Items, state: State, leaves: int, ahead: i
         np.zeros((leaves, width), np.uint64),
         np.zeros(width, np.uint64),
         np.zeros(width, np.uint64),
+        np.empty(leaves, np.int64),
         np.empty(leaves, np.int64),
         np.empty(leaves, np.int64),
         np.empty(STEPS + 1, np.int64),
@@ -130,15 +132,17 @@ def open_up(chains: Chains, load: Array, capacity: Array, size: int) -> None:
     """Finds out which leaves have room for so many, or could make some, and by which chain."""
     onward, waiting = chains.next, 0
     for word in range(len(chains.open)):
-        chains.open[word] = 0
-    for leaf in range(len(load)):
-        if load[leaf] + size <= capacity[leaf]:
-            onward[leaf] = NONE
-            chains.open[leaf // WORD] |= bit_of(leaf)
-        else:
-            onward[leaf] = FULL
-            chains.waiting[waiting] = leaf
-            waiting += 1
+        bits, bit = np.uint64(0), np.uint64(1)
+        for leaf in range(WORD * word, min(WORD * word + WORD, len(load))):
+            if load[leaf] + size <= capacity[leaf]:
+                onward[leaf] = NONE
+                bits |= bit
+            else:
+                onward[leaf] = FULL
+                chains.waiting[waiting] = leaf
+                waiting += 1
+            bit <<= np.uint64(1)
+        chains.open[word] = bits
     before = len(load) + 1
     while 0 < waiting < before:
         before, waiting = waiting, _one_step_further(chains, waiting)
@@ -149,7 +153,7 @@ def open_up(chains: Chains, load: Array, capacity: Array, size: int) -> None:
 @borrowing
 def _one_step_further(chains: Chains, waiting: int) -> int:
     """Opens the leaves from which one step leads to an open leaf. Returns how many still wait."""
-    left = 0
+    left, opened = 0, 0
     for at in range(waiting):
         leaf, there = chains.waiting[at], FULL
         for word in range(len(chains.open)):
@@ -161,9 +165,12 @@ def _one_step_further(chains: Chains, waiting: int) -> int:
         if there == FULL:
             chains.waiting[left] = leaf
             left += 1
-    for leaf in range(len(chains.next)):
-        if chains.next[leaf] != FULL:
-            chains.open[leaf // WORD] |= bit_of(leaf)
+        else:
+            chains.opened[opened] = leaf
+            opened += 1
+    for at in range(opened):
+        leaf = chains.opened[at]
+        chains.open[leaf // WORD] |= bit_of(leaf)
     return left
 
 
@@ -216,8 +223,7 @@ def make_room(
 
 @borrowing
 def _move(items: Items, state: State, served: Served, item: int, leaf: int, there: int) -> None:
-    part(served, leaf, item)
-    join(served, items, there, item)
+    pass_on(served, leaf, there, item)
     state.load[leaf] -= items.size[item]
     state.load[there] += items.size[item]
     state.leaf[item] = there

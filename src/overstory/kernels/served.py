@@ -84,6 +84,18 @@ def part(served: Served, leaf: int, item: int) -> None:
 
 
 @borrowing
+def pass_on(served: Served, leaf: int, there: int, item: int) -> None:
+    """An item leaves one leaf for another."""
+    place, last, end = served.places[item], served.counts[leaf] - 1, served.counts[there]
+    for column in range(3):
+        served.members[there, end, column] = served.members[leaf, place, column]
+        served.members[leaf, place, column] = served.members[leaf, last, column]
+    served.places[served.members[leaf, place, 0]] = place
+    served.places[item] = end
+    served.counts[leaf], served.counts[there] = last, end + 1
+
+
+@borrowing
 def remember(out: Out, item: int, leaf: int) -> None:
     """Notes where an item was, unless that is known already."""
     if not out.is_out[item]:
