@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -198,3 +199,17 @@ def test_nothing_is_learned_in_vain_again_and_again() -> None:
     c.subscribe("w", qos=0)  # now that it was of use, the next change is like the first
     net.settle()
     assert publish(3) == [2, 2, 2, 0]
+
+
+def test_where_nothing_is_known_nor_would_be_learned_nothing_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(places_in(tree_shares(TREE, epoch=1)))
+    a, c = net.brokers[0].connect("a"), net.brokers[2].connect("c")
+    c.subscribe("x", qos=0)
+    net.settle()
+    monkeypatch.setattr("overstory.broker.kinds.MOST_VAIN", 0)
+    assert net.brokers[1].tick is not None
+    monkeypatch.setattr(net.brokers[1].tick.straight.kinds, "look_up", lambda *_: pytest.fail("it was looked up"))
+    for _ in range(CALM):
+        net.brokers[0].deliver(a.link, write(Publish("x", b"1"), MQTT_5))
+        net.settle()
+    assert len(c.messages()) == CALM

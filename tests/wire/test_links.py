@@ -96,10 +96,12 @@ def only_link_errors(read: Callable[[bytes], Any], data: bytes) -> None:
         assert "\n" not in str(error)
 
 
-def test_a_number_beyond_int64_is_refused() -> None:
-    data = CODEC.encode([messages.Resynchronise(2**64 - 1)])
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1])
+def test_a_number_beyond_int64_is_refused(number: int) -> None:
     with pytest.raises(LinkError, match="too large"):
-        CODEC.decode(data)
+        CODEC.decode(CODEC.encode([messages.Resynchronise(number)]))
+    allowed = [messages.Resynchronise(2**63 - 1)]
+    assert CODEC.decode(CODEC.encode(allowed)) == allowed
 
 
 def test_a_codec_takes_further_kinds() -> None:

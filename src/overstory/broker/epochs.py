@@ -90,9 +90,9 @@ class Epochs:
     def is_preparing(self) -> bool:
         """Whether an epoch is here that nobody uses yet, while another one is in use."""
         state = self._state.router.state
-        if len(state.epochs) < 2 and not state.coming:
+        if len(state.epochs) < 2 and not state.coming:  # it is asked in every turn
             return False
-        return self.active > 0 and max(self.active, self._in_use) < max(self.installed, default=0)
+        return bool(state.active) and max(state.active, self._in_use) < max((*state.epochs, *state.coming))
 
     # What a coordinator, a disk or a neighbour says
 

@@ -200,9 +200,11 @@ class Fabric:
     @property
     def is_full(self) -> bool:
         """Whether so much waits for neighbours that publishing clients are not to be read."""
-        return any(
-            neighbour.waiting_bytes > self.window.full and neighbour.connected for neighbour in self.neighbours.values()
-        )
+        full = self.window.full
+        for neighbour in self.neighbours.values():  # noqa: SIM110 (it is asked for whatever comes)
+            if neighbour.waiting_bytes > full and neighbour.connected:
+                return True
+        return False
 
     @property
     def waiting(self) -> int:

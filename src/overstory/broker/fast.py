@@ -27,6 +27,7 @@ from overstory.kernels.link_packets import link_packets
 from overstory.kernels.mqtt import CHUNK, JSON, REBUILT, frame
 from overstory.kernels.nothing import NONE
 from overstory.routing.compiled import Decision
+from overstory.routing.epoch import Epoch
 from overstory.wire.frames import NOTHING, QOS, Events, Flows, are_alike, are_same, constant, distinct, some_of
 from overstory.wire.packets import MQTT_5
 
@@ -42,6 +43,7 @@ class Fast:
         self.fabric, self.tick, self.state = fabric, tick, fabric.state
         self._slot_of: dict[int, int] = {}  # by broker: a neighbour, or an end of steered flows
         self._broker_of = np.zeros(0, np.int64)  # by slot; NONE: it is a client's or a group's
+        self._epoch: Epoch | None = None  # whose ends are known
         self._know(fabric.neighbours)
         tick.fast = self
         tick.compiled.steers = True
@@ -56,8 +58,9 @@ class Fast:
         if state.active is None or not self.tick.compiled.can_decide:
             return False
         epoch = state.epochs[state.active]
-        if len(epoch.steered):
-            self._know(epoch.steered.ids.tolist())
+        if epoch is not self._epoch:
+            self._epoch = epoch
+            self._know(epoch.steered.ids.tolist() if len(epoch.steered) else ())
         return len(epoch.table.flows) <= MOST_FLOWS
 
     @property

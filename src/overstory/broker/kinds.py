@@ -131,6 +131,13 @@ class Kinds:
         """The messages that were looked up last; where some were unknown, the first of these."""
         return self._messages[: self._told[LISTED]]
 
+    def is_of_use(self, count: int) -> bool:
+        """Whether so many messages should be looked up: not if nothing is known, and nothing would be learned."""
+        if self._known or self._vain < MOST_VAIN or self._unknown + count > CALM:
+            return True
+        self._unknown += count
+        return False
+
     def pays(self, count: int) -> bool:
         """Whether anything should be learned of so many more messages of unknown kinds."""
         self._unknown += count

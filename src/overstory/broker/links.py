@@ -328,6 +328,11 @@ class Neighbour:
         """Whether the neighbour is to be told that frames are handled."""
         return self.connected and self.handled > self._said_handled
 
+    @property
+    def may_rest(self) -> bool:
+        """Whether nothing has to be written now: at most that frames are handled, which may wait."""
+        return not self.outgoing and not self._safe and self._unsaid <= self.window.full // UNSAID
+
     def is_safe(self, incarnation: int, number: int, place: int = ALL) -> None:
         """An event of a frame of the neighbour is safe here. (Of an earlier incarnation it need not be said.)"""
         if incarnation == self.incarnation:
@@ -343,8 +348,7 @@ class Neighbour:
             body = b"".join(PAIR.pack(*pair) for pair in pairs)
             self.traffic.other_bytes += len(body)
             self._send(Sent(SAFE, (body,), len(body)))
-        is_due = self.outgoing or not may_wait or self._unsaid > self.window.full // UNSAID
-        if is_due and self.handled > self._said_handled:
+        if (not may_wait or not self.may_rest) and self.handled > self._said_handled:
             self._said_handled, self._unsaid = self.handled, 0
             self._other(framed(HANDLED, NUMBER.pack(self.handled)))
         pieces, self.outgoing = self.outgoing, []

@@ -31,12 +31,15 @@ class Unknown(NamedTuple):
     sources: Ints
 
 
+NOTHING_UNKNOWN = Unknown([], np.zeros(1, np.int64))
+
+
 class Onward:
     """The way of known kinds at one broker with neighbours."""
 
     def __init__(self, fabric: Fabric, tick: Tick, kinds: Kinds) -> None:
         self._fabric, self._tick, self._kinds, self._state = fabric, tick, kinds, fabric.state
-        self._unknown = Unknown([], np.zeros(1, np.int64))  # in the last frame that could not be looked up
+        self._unknown = NOTHING_UNKNOWN  # in the last frame that could not be looked up
         self.events = 0  # of neighbours, that were looked up
 
     def publish(self, data: Bytes, messages: Rows, publisher: int) -> None:
@@ -49,6 +52,9 @@ class Onward:
         does nothing."""
         kinds, straight = self._kinds, self._tick.straight
         kinds.refresh()
+        if not kinds.is_of_use(len(events)):
+            self._unknown = NOTHING_UNKNOWN
+            return False
         data = np.frombuffer(events.publishes, np.uint8)
         sources, out = self._sources(origin, events), straight.room(len(data))
         report = kinds.look_up(data, sources, len(data), out)

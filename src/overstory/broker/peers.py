@@ -234,7 +234,8 @@ class Peers:
         was_full = self.fabric.is_full
         raws = neighbour.receive(data, self.now())
         self.fabric.arrived(neighbour, raws)
-        self.write(neighbour)
+        if not neighbour.may_rest:
+            self.write(neighbour)
         if raws or was_full:
             self._wake()
 
@@ -268,7 +269,8 @@ class Peers:
         """Writes what is to be sent to all neighbours."""
         self.fabric.flush()
         for neighbour in self.fabric.neighbours.values():
-            self.write(neighbour)
+            if not neighbour.may_rest or (self._owing is None and neighbour.owes):
+                self.write(neighbour)
 
     def turn(self) -> bool:
         """Handles a slice of what has come, and writes. Returns whether something is left. Work that has to wait for

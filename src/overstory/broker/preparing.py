@@ -60,8 +60,9 @@ class Preparing:
     def _table(self) -> Table:
         """The table of the plan that is being prepared."""
         state = self._router.state
-        coming = [one.epoch for one in state.coming.values()] or [state.epochs[max(state.epochs)]]
-        return coming[-1].table
+        if state.coming:
+            return next(reversed(state.coming.values())).epoch.table
+        return state.epochs[max(state.epochs)].table
 
     def holds(self, epoch: int) -> None:
         """The forwarding table of an epoch is complete."""

@@ -54,6 +54,7 @@ from overstory.routing.table import Table
 Ints = NDArray[np.int64]
 Rows = NDArray[Any]
 TYPES = {"string": STRING_TYPE, "number": NUMBER_TYPE, "boolean": BOOLEAN_TYPE, "list": LIST_TYPE}
+MOST_ROWS = 1024  # sets of flows that are known
 MOST_AT_ONCE = 64  # integers of a report that are read in one go
 NOT_SERVED = np.zeros((0, 0), np.uint8)  # stands for: all flows are served
 
@@ -226,6 +227,7 @@ class Compiled:
         self._floats, self._counter = np.empty(1), np.zeros(1, np.int64)
         self._arrays: tuple[Any, ...] = ()  # what kernels read of the table beside its index, under this stamp
         self._stamp: object = None
+        self._rows: dict[tuple[frozenset[int], int], NDArray[np.uint8]] = {}  # by flows, and how many the table has
         self._changes = 0  # of options
         self.steers = False  # whether the caller knows what to do with the ends of steered flows
         self.wanted: Wanted | None = None
@@ -293,7 +295,11 @@ class Compiled:
         while True:
             arrays = self._arrays_of(table)
             self.wanted.published_at(entry)
-            served = self._served(epoch, data, frames) if flows is None else _all_serve(epoch, len(frames), flows)
+            served = (
+                self._served(epoch, data, frames)
+                if flows is None
+                else _all_serve(len(frames), self._row_of(epoch, flows))
+            )
             if served is None:
                 return None
             report, out = decide(*arrays, slots(), served, data, frames, chunks)
@@ -324,7 +330,7 @@ class Compiled:
         assert state.active is not None
         epoch = state.epochs[state.active]
         if epoch is not self._epoch:
-            self._epoch, self._stamp, self._arrays = epoch, None, ()
+            self._epoch, self._stamp, self._arrays, self._rows = epoch, None, (), {}
             self._slot_of_way[:] = NONE
             self._entries["serial"] = NONE
             self._numbers.clear()
@@ -341,6 +347,19 @@ class Compiled:
         self.wanted.refresh()
         entering = self._entering is not None and self._entering.properties
         self.wanted.row[WITH_PROPERTIES] = self.wanted.properties or entering
+
+    def _row_of(self, epoch: Epoch, flows: frozenset[int]) -> NDArray[np.uint8]:
+        """Which flows of the table these are, by place; nothing, if they are all."""
+        known = epoch.table.flows
+        row = self._rows.get((flows, len(known)))
+        if row is None:
+            row = np.array([flow in flows for flow in known], np.uint8)
+            if row.all():
+                row = row[:0]
+            if len(self._rows) > MOST_ROWS:
+                self._rows.clear()
+            self._rows[flows, len(known)] = row
+        return row
 
     def _served(self, epoch: Epoch, data: NDArray[np.uint8], frames: Rows) -> NDArray[np.uint8] | None:
         """Which flows each kind of message enters, by their places in the table. None if kernels cannot say."""
@@ -394,7 +413,10 @@ class Compiled:
         return [epoch.table.subscription(number) for number in mine.tolist()]
 
 
-def _all_serve(epoch: Epoch, size: int, flows: frozenset[int]) -> NDArray[np.uint8]:
+def _all_serve(size: int, row: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """That all messages serve the same flows."""
-    row = np.array([flow in flows for flow in epoch.table.flows], np.uint8)
-    return NOT_SERVED if row.all() else np.tile(row, (size, 1))
+    if not len(row):
+        return NOT_SERVED
+    served = np.empty((size, len(row)), np.uint8)
+    served[:] = row
+    return served

@@ -5,6 +5,7 @@ A ``Codec`` is made for the kinds of messages that two brokers exchange; whoever
 ``LinkError``, whatever they are.
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, Union
@@ -15,6 +16,7 @@ from overstory.errors import FilterError, LinkError
 from overstory.filters import Filter, parse_filter
 
 MOST = 1 << 63  # integers of messages go into arrays of int64
+MAY_BE_TOO_LARGE = re.compile(rb"\xcf[\x80-\xff]")  # how an integer from ``MOST`` on begins; text may look like it, too
 KEPT = 1 << 14  # filters that were read last: a subscription comes in many flows, with one filter
 M = TypeVar("M")
 known_filter = lru_cache(KEPT)(parse_filter)
@@ -40,7 +42,7 @@ class Codec(Generic[M]):
             messages = self._decoder.decode(data)
         except (msgspec.MsgspecError, FilterError, UnicodeDecodeError, RecursionError) as error:
             raise LinkError(f"a control message cannot be read: {str(error).splitlines()[0]}") from None
-        if any(_is_too_large(message) for message in messages):
+        if MAY_BE_TOO_LARGE.search(data) and any(_is_too_large(message) for message in messages):
             raise LinkError("a control message has an integer that is too large")
         return messages
 
