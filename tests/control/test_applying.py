@@ -11,10 +11,20 @@ import pytest
 
 from overstory.client.bus import connect
 from overstory.client.event import Event
-from overstory.control.applying import Options, UnderWayError, apply, install, look
+from overstory.control.applying import (
+    LONGEST_PAUSE,
+    PAUSE,
+    Options,
+    UnderWayError,
+    apply,
+    install,
+    look,
+    pause_after,
+)
 from overstory.control.brokers import Brokers, RefusedError
 from overstory.control.draining import drain, join
 from overstory.control.history import History
+from overstory.control.installing import ACTIVATING, DRAINING, PREPARING
 from overstory.control.keeping import files_of
 from overstory.control.leaving import avoiding, without
 from overstory.control.operating import abort, overview, pause, resume, rollback
@@ -176,3 +186,8 @@ def test_a_broker_that_others_need_cannot_be_left_out(tmp_path: Path) -> None:
         with pytest.raises(InfeasibleError, match="only be reached through it"):
             way(scenario, 1)
         assert len(way(scenario, 2).links) >= 2
+
+
+def test_brokers_are_asked_less_often_where_answers_take_long_and_nobody_waits_for_them() -> None:
+    assert [pause_after(PREPARING, looked) for looked in (0.001, 0.02, 5.0)] == [PAUSE, 9 * 0.02, LONGEST_PAUSE]
+    assert [pause_after(state, 5.0) for state in (ACTIVATING, DRAINING)] == [PAUSE, PAUSE]

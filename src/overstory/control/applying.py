@@ -26,6 +26,7 @@ from overstory.control.installing import (
     GIVE_UP,
     HELD,
     PREPARE,
+    PREPARING,
     STABLE,
     Action,
     Course,
@@ -41,6 +42,8 @@ from overstory.model.plan import Plan
 from overstory.model.scenario import Scenario
 
 PAUSE = 0.05  # seconds between two looks
+LONGEST_PAUSE = 0.5  # while a plan is being prepared
+BETWEEN = 9  # times as long as a look takes
 PATIENCE = 60.0  # seconds in which a phase has to get on
 AT_ONCE = 100  # clients
 Tell = Callable[[str, Step], None]
@@ -228,7 +231,9 @@ class Installation:
         if self._package is not None:
             await self._brokers.prepare(self._package)
         while True:
+            asked = time.monotonic()
             step = course.turn(await self._brokers.status(), time.monotonic())
+            looked = time.monotonic() - asked
             if course.has_changed and self._tell is not None:
                 self._tell(step.state, step)
             self._note(step, began)
@@ -244,7 +249,7 @@ class Installation:
                 )
             await self._do(step.actions)
             if step.state != HELD:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(pause_after(step.state, looked))
 
     async def _do(self, actions: tuple[Action, ...]) -> None:
         for action in actions:
@@ -269,6 +274,12 @@ class Installation:
             self.seconds.setdefault("activated", round(now - self.seconds["prepared"], 3))
         if step.state == STABLE:
             self.seconds.setdefault("drained", round(now - self.seconds["prepared"] - self.seconds["activated"], 3))
+
+
+def pause_after(state: str, looked: float) -> float:
+    """The seconds until brokers are asked again, which has just taken so long. While a plan is being prepared nobody
+    waits for their answers, but on a full machine events wait for whoever asks: a tenth of the time is enough."""
+    return min(max(PAUSE, BETWEEN * looked), LONGEST_PAUSE) if state == PREPARING else PAUSE
 
 
 async def move_clients(
