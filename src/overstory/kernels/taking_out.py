@@ -110,11 +110,16 @@ def _around(
         item, its = served.members[leaf, place, 0], served.members[leaf, place, 1]
         near_x = abs(ends[its, 0] + ends[its, 1] - twice_x) <= far_x
         if near_x and abs(ends[its, 2] + ends[its, 3] - twice_y) <= far_y:
-            remember(out, item, leaf)
-            part(served, leaf, item)
-            state.load[leaf] -= items.size[item]
-            state.leaf[item] = NONE
+            _take(items, state, served, leaf, item, out)
     return looked
+
+
+@borrowing
+def _take(items: Items, state: State, served: Served, leaf: int, item: int, out: Out) -> None:
+    remember(out, item, leaf)
+    part(served, leaf, item)
+    state.load[leaf] -= items.size[item]
+    state.leaf[item] = NONE
 
 
 @borrowing
@@ -159,10 +164,7 @@ def _beyond(
             ground.rectangles[rectangle, 2 * axis + 1] > cut if upper else ground.rectangles[rectangle, 2 * axis] < cut
         )
         if (way == BOX or beyond) and _box_of(ground, items, state, leaf, item) == number:
-            remember(out, item, leaf)
-            part(served, leaf, item)
-            state.load[leaf] -= items.size[item]
-            state.leaf[item] = NONE
+            _take(items, state, served, leaf, item, out)
     return looked
 
 
