@@ -196,6 +196,20 @@ def test_joined_frames_are_no_more_work_than_a_turn_allows(monkeypatch: pytest.M
     assert not there._inbox
 
 
+def test_joined_frames_have_no_more_bytes_than_allowed_but_one_alone_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, joined = with_two_frames(1).brokers[0].fabric, list[int]()
+    whole = Fast.followed
+
+    def followed(self: Fast, bodies: Sequence[memoryview], most: int, faster: int) -> Followed:
+        joined.append(len(bodies))
+        return whole(self, bodies, most, faster)
+
+    monkeypatch.setattr(Fast, "followed", followed)
+    monkeypatch.setattr(fabric, "MOST_BYTES", 2 * len(there._inbox[0][2].body) - 1)
+    there.run(100)
+    assert (joined, len(there._inbox)) == ([1, 1], 0)
+
+
 def test_an_error_while_joined_frames_are_handled_is_said_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     there, said = with_two_frames(1).brokers[0].fabric, list[int]()
     there.on_error = lambda neighbour, error: said.append(neighbour.peer)

@@ -63,6 +63,7 @@ from overstory.wire.handshake import Known
 
 FAULTS = LinkError, RoutingError, ProtocolError  # what is wrong with a frame
 TOGETHER = 16  # frames of steered events that are handled as one, at most
+MOST_BYTES = 1 << 24  # that these have: a frame that they become has to be one that neighbours take
 FASTER = 20  # times that kernels are, when turns are divided
 FILED = 500  # entries that one turn files
 TOLD = 4  # times that a control message takes as long as an event, when turns are divided
@@ -294,9 +295,10 @@ class Fabric:
         nothing was done. Frames that kernels refuse have their turns alone."""
         if self._said or self._refused or self.fast is None or not self.fast.follows:
             return 0
-        bodies = []
+        bodies, size = list[memoryview](), 0
         for _, _, raw in islice(self._inbox, TOGETHER):
-            if raw.kind != EVENTS:
+            size += len(raw.body)
+            if raw.kind != EVENTS or (bodies and size > MOST_BYTES):
                 break
             bodies.append(raw.body)
         if not bodies:
