@@ -1,10 +1,15 @@
 """What comes next in an installation follows from what brokers say, and from nothing else."""
 
+import asyncio
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overstory.broker.standing import EpochStanding, Standing
+from overstory.broker.standing import Address, EpochStanding, Standing
+from overstory.control.applying import PAUSE, Installation, Options
+from overstory.control.brokers import Brokers
 from overstory.control.installing import (
     ABORT,
     ACTIVATE,
@@ -162,3 +167,28 @@ def test_whatever_brokers_say_the_rules_hold(
             assert action.epoch < min(one.active for one in seen.values())
             assert seen.keys() == ALL
     assert next_epoch(seen) > latest
+
+
+class Paused(Brokers):
+    """A network that holds a plan and is paused, until it has been asked a few times: then it uses the plan."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.addresses, self.asked = dict.fromkeys(ALL, Address("", "")), 0
+
+    async def status(self) -> dict[int, Standing]:
+        self.asked += 1
+        if self.asked > 3:
+            return network(2, epoch(2))
+        return {broker: standing(broker, 1, epoch(1), epoch(2), paused=True) for broker in ALL}
+
+
+def test_a_paused_network_that_holds_a_plan_is_not_asked_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    assert asyncio.run(Installation(Paused(), None, Options()).run(2)) == ""
+    assert pauses == [PAUSE] * 3

@@ -248,7 +248,7 @@ class Installation:
                     "when it is back, go on with 'overstory resume'"
                 )
             await self._do(step.actions)
-            if step.state != HELD:
+            if step.state != HELD or not step.actions:  # which it has not while the network is paused
                 await asyncio.sleep(pause_after(step.state, looked))
 
     async def _do(self, actions: tuple[Action, ...]) -> None:
