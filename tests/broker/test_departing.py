@@ -22,6 +22,7 @@ from overstory.kernels.following import follow, stay
 from overstory.kernels.gather import decide
 from overstory.model.tables import PATHS, STEINER, TREE
 from overstory.routing.messages import LATE
+from overstory.routing.router import Router
 from overstory.routing.share import FlowShare, Member, Share, tree_shares
 from overstory.wire.encode import encode
 from overstory.wire.packets import Ack, Publish
@@ -218,6 +219,25 @@ def test_an_error_while_joined_frames_are_handled_is_said_once_for_each(monkeypa
         raise LinkError("no")
 
     monkeypatch.setattr(Fast, "followed", fails)
+    there.run(100)
+    assert (said, there.lost, len(there._inbox)) == ([1, 4], 2, 0)
+
+
+def test_an_error_does_not_take_frames_along_that_were_not_handled(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, said = with_two_frames(1), list[int]()
+    there, sender = net.brokers[0].fabric, net.brokers[1]
+    there.on_error = lambda neighbour, error: said.append(neighbour.peer)
+    (link,) = (session.link for session in sender.state.sessions.values() if session.link is not None)
+    properties = {"user_properties": [("price", "2")]}
+    sender.deliver(link, encode(Publish("t", b"", 1, packet_id=1, properties=properties)))
+    net.step(1)
+    net.carry(1, 0)
+    assert len(there._inbox) == 3
+
+    def fails(*_: object) -> None:
+        raise LinkError("no")
+
+    monkeypatch.setattr(Router, "stayed", fails)
     there.run(100)
     assert (said, there.lost, len(there._inbox)) == ([1, 4], 2, 0)
 

@@ -307,8 +307,8 @@ class Fabric:
             done: Followed = self.fast.followed(bodies, most, FASTER)
             frames, work, self._refused = done
         except FAULTS as error:
-            self._failed(len(bodies), error)
-            frames = work = len(bodies)
+            frames = work = max(self.fast.following.begun, 1)  # others may be of another kind, and have their turns
+            self._failed(frames, error)
         if not frames:
             return 0
         active = self.epochs.active

@@ -47,7 +47,7 @@ class Fast:
         self._know(fabric.neighbours)
         tick.fast = self
         tick.compiled.steers = True
-        self._following = Following(fabric, tick)
+        self.following = Following(fabric, tick)
         self.onward = tick.straight.onward = Onward(fabric, tick, tick.straight.kinds)
         fabric.fast = self
 
@@ -245,7 +245,7 @@ class Fast:
         """Handles the first of some frames with steered events of the plan in use, if ``follows`` allows it: see
         ``Following.follow``."""
         state = self.state.router.state
-        return self._following.follow(state.epochs[state.active], bodies, most, faster)  # type: ignore[index]
+        return self.following.follow(state.epochs[state.active], bodies, most, faster)  # type: ignore[index]
 
     def _are_new(self, events: Events) -> bool:
         """Whether none of the events of QoS 1 in a frame can have come before."""

@@ -59,6 +59,7 @@ class Following:
 
     def __init__(self, fabric: Any, tick: Tick) -> None:
         self._fabric, self._tick = fabric, tick
+        self.begun = 0  # frames that the latest call has begun to handle
         self._known: tuple[Epoch, Place] | None = None
         self._flows: dict[int, Flows] = {}  # by the number of a flow: the set of it alone
         self._chunks = np.zeros(1, CHUNK)
@@ -68,6 +69,7 @@ class Following:
         """Handles the first of some frames, until that is about so much work; ``faster`` events are as much work as one
         that kernels do not handle. Where the first frame is not for kernels, or they cannot decide about one of those
         that came with it, nothing has happened."""
+        self.begun = 0
         if self._known is None or self._known[0] is not epoch:
             self._known = epoch, _place_of(epoch)
         place = self._known[1]
@@ -92,6 +94,7 @@ class Following:
         decisions = self._decided(told, data, staying, frames)
         if decisions is None:
             return Followed(0, 0, told[TAKEN])
+        self.begun = told[TAKEN]
         for peer, frame in ready:
             self._fabric.pass_on(peer, frame)
         for decision, some, came in decisions:
