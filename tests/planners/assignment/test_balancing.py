@@ -6,8 +6,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from overstory.planners.assignment.balancing import capacities, is_feasible, least_load_factor, max_flow
-from overstory.planners.assignment.filter_assign import Task
 from overstory.planners.assignment.problem import as_truths, as_words, distinct_rows
+from overstory.planners.assignment.relaxation import Task
 from overstory.planners.assignment.slp import assign_subscribers
 
 
